@@ -15,31 +15,17 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
+use probity_testing::program::Program;
 use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
-    // With signals as a terminal leaves them: a shell in the background has some ignored, and so have its children.
-    let mut command = Command::new("env");
-    command
-        .args(["--default-signal", "--", env!("CARGO_BIN_EXE_probity")])
-        .args(args)
-        .current_dir(folder)
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_HEADS");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn run(folder: &Path, args: &[&str], input: &[u8]) -> Output {
-    let mut child = probity(folder, args).spawn().unwrap();
-    // A program that refuses does not read to the end.
-    drop(child.stdin.take().unwrap().write_all(input));
-    child.wait_with_output().unwrap()
+    Program::new(env!("CARGO_BIN_EXE_probity")).run(folder, args, input)
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -11,11 +11,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use probity_disguise::Database as _;
 use probity_disguise::database::connect as connect_database;
+use probity_testing::{redis, wait};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -23,11 +23,6 @@ use tempfile::TempDir;
 const FILES: usize = 400;
 /// Files that are not for clients, by default.
 const RESERVED: usize = 256;
-
-fn wait(milliseconds: u64) {
-    let (_sender, receiver) = channel::<()>();
-    let _elapsed = receiver.recv_timeout(Duration::from_millis(milliseconds));
-}
 
 /// A process that ends with the test.
 struct Ends(Child);
@@ -134,20 +129,7 @@ fn idle_clients_leave_the_log_its_files() {
 #[test]
 fn idle_clients_of_a_server_leave_the_log_its_files() {
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("redis.sock");
-    let server = Command::new("redis-server")
-        .args(["--port", "0", "--save", "", "--unixsocket"])
-        .arg(&socket)
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .spawn();
-    let _server = Ends(server.expect("redis-server is installed: run ./test debug"));
-    for _ in 0..200 {
-        if socket.exists() {
-            break;
-        }
-        wait(20);
-    }
+    let (_server, socket) = redis::on_socket();
     let upstream = format!("unix:{}", socket.display());
     holds_out(
         &["--upstream", &upstream],

@@ -9,74 +9,17 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use probity_testing::program::Program;
+use probity_testing::redis::Redis;
 use serde_json::Value;
-use tempfile::TempDir;
-
-struct Server {
-    child: Child,
-    port: u16,
-    _folder: TempDir,
-}
-
-impl Server {
-    fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let folder = tempfile::tempdir().unwrap();
-        let child = Command::new("redis-server")
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dir",
-            ])
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed");
-        for _ in 0..500 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                break;
-            }
-            let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-            let _elapsed = receiver.recv_timeout(Duration::from_millis(10));
-        }
-        Self {
-            child,
-            port,
-            _folder: folder,
-        }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-    command.args(args).current_dir(folder).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_UPSTREAM");
-    command
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn run(folder: &Path, args: &[&str]) -> Output {
@@ -98,7 +41,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(folder: &Path, server: &Server, more: &[&str]) -> Self {
+    fn start(folder: &Path, server: &Redis, more: &[&str]) -> Self {
         let url = server.url();
         let args = [
             "proxy",
@@ -172,7 +115,7 @@ fn assert_intact(folder: &Path) -> u64 {
 
 #[test]
 fn what_clients_do_is_recorded_verified_and_exported() {
-    let server = Server::start();
+    let server = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     for durability in ["strict", "group"] {
         let proxy = Proxy::start(
@@ -214,7 +157,7 @@ fn what_clients_do_is_recorded_verified_and_exported() {
 
 #[test]
 fn every_operation_of_a_benchmark_is_in_the_log() {
-    let server = Server::start();
+    let server = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(folder.path(), &server, &["--init"]);
     let status = Command::new("redis-benchmark")
@@ -261,13 +204,13 @@ fn redis_cli(port: &str, options: &[&str], input: &str) -> String {
 
 #[test]
 fn redis_cli_prints_the_same_with_and_without_the_proxy() {
-    let server = Server::start();
+    let server = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(folder.path(), &server, &["--init"]);
     let input = "FLUSHALL\nSET user:1:a \"x y\"\nGET user:1:a\nGET user:2:a\nINCR n\nINCR user:1:a\nHSET user:1:h f v g w\n\
         HGETALL user:1:h\nRPUSH user:1:l a b c\nLRANGE user:1:l 0 -1\nZADD user:1:z 1.5 m 2 n\nZRANGE user:1:z 0 -1 WITHSCORES\n\
         MULTI\nSET user:3:t 1\nLPUSH user:3:t x\nEXEC\nSELECT 2\nSET user:4:d 1\nNOSUCH\nEVAL \"return {KEYS[1], 7}\" 1 user:5:e\nDBSIZE\n";
-    let direct = server.port.to_string();
+    let direct = server.port().to_string();
     for options in [
         &[][..],
         &["--no-raw"],
@@ -305,7 +248,7 @@ fn redis_cli_prints_the_same_with_and_without_the_proxy() {
 
 #[test]
 fn every_key_that_a_benchmark_touches_is_recorded_as_often_as_the_server_was_asked() {
-    let server = Server::start();
+    let server = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(folder.path(), &server, &["--init"]);
     let tests = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset";
@@ -330,7 +273,7 @@ fn every_key_that_a_benchmark_touches_is_recorded_as_often_as_the_server_was_ask
         assert!(status.success());
     }
     proxy.stop();
-    let stats = redis_cli(&server.port.to_string(), &[], "INFO commandstats\n");
+    let stats = redis_cli(&server.port().to_string(), &[], "INFO commandstats\n");
     let asked = |command: &str| -> usize {
         let line = format!("cmdstat_{command}:calls=");
         let (_, rest) = stats
@@ -360,7 +303,7 @@ fn every_key_that_a_benchmark_touches_is_recorded_as_often_as_the_server_was_ask
 
 #[test]
 fn a_full_disk_under_the_log_ends_what_cannot_be_recorded() {
-    let server = Server::start();
+    let server = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
     let url = server.url();
     // No file may grow beyond 256 KiB: the log's segment soon does.
@@ -408,13 +351,16 @@ fn a_full_disk_under_the_log_ends_what_cannot_be_recorded() {
     }
     assert!(acknowledged > 0 && acknowledged < 100_000, "{acknowledged}");
     // Nothing is done for anybody any more.
-    let before = redis_cli(&server.port.to_string(), &[], "DBSIZE\n");
+    let before = redis_cli(&server.port().to_string(), &[], "DBSIZE\n");
     let refused = redis_cli(&proxy.port, &[], "SET user:1:after x\n");
     assert!(
         refused.contains("the log does not take entries; nothing is done"),
         "{refused}"
     );
-    assert_eq!(redis_cli(&server.port.to_string(), &[], "DBSIZE\n"), before);
+    assert_eq!(
+        redis_cli(&server.port().to_string(), &[], "DBSIZE\n"),
+        before
+    );
     proxy.child.kill().unwrap();
     proxy.child.wait().unwrap();
     // With room again the log is repaired when it is opened; what was acknowledged is there.

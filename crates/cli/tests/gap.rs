@@ -12,26 +12,19 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
+use probity_testing::program::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Enough for a log, and for a few thousand entries.
 const DISK_BYTES: u64 = 1 << 20;
 
-fn probity(at: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-    command.args(arguments).current_dir(at);
-    command
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_HEADS")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+fn probity(folder: &Path, args: &[&str]) -> Command {
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn run(at: &Path, arguments: &[&str]) -> Output {

@@ -22,14 +22,8 @@ use probity_disguise::{
     RevealRequest, Rows, SecretKey, SpecFile, Value,
 };
 use probity_format::Timestamp;
+use probity_testing::{mariadb, postgres};
 use tempfile::TempDir;
-
-#[path = "../../disguise/tests/server/mariadb.rs"]
-mod mariadb;
-#[path = "../../disguise/tests/server/postgres.rs"]
-mod postgres;
-#[path = "../../disguise/tests/server/mod.rs"]
-mod server;
 
 /// Kills in the gate.
 const KILLS: u32 = 12;

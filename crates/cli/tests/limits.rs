@@ -8,32 +8,15 @@
 )]
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use probity_testing::program::Program;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs the program; gives standard output and standard error.
 fn probity(folder: &Path, args: &[&str], input: &str, status: i32) -> (String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
-        .args(args)
-        .current_dir(folder)
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_HEADS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    let said = format!("{args:?}: {stdout}{stderr}");
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    (stdout, stderr)
+    Program::new(env!("CARGO_BIN_EXE_probity")).ends(folder, args, input, status)
 }
 
 fn verified(folder: &Path, args: &[&str], status: i32) -> (String, Value) {

@@ -11,49 +11,23 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use probity_testing::program::Program;
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn command(folder: &Path, args: &[&str]) -> Command {
-    // With signals as a terminal leaves them.
-    let mut command = Command::new("env");
-    command
-        .args(["--default-signal", "--", env!("CARGO_BIN_EXE_probity")])
-        .args(args)
-        .current_dir(folder)
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_HEADS")
-        .env_remove("PROBITY_DB")
-        .env_remove("PROBITY_POCKET_ROOT")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn run(folder: &Path, args: &[&str], input: &str) -> Output {
-    let mut child = command(folder, args).spawn().unwrap();
-    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-    child.wait_with_output().unwrap()
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs a command that ends with `status`, and returns both outputs.
 fn probity(folder: &Path, args: &[&str], input: &str, status: i32) -> (String, String) {
-    let output = run(folder, args, input);
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(
-        output.status.code(),
-        Some(status),
-        "{args:?}: {stdout}{stderr}"
-    );
-    (stdout, stderr)
+    Program::new(env!("CARGO_BIN_EXE_probity")).ends(folder, args, input, status)
 }
 
 /// Returns the one document that the command prints with `--json`.

@@ -16,6 +16,7 @@ use std::process::{Command, Output, Stdio};
 
 use probity_disguise::database::{Database as _, Sqlite};
 use probity_store::{Options as StoreOptions, Store};
+use probity_testing::program::Program;
 use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
@@ -72,22 +73,11 @@ const SECRETS: [(&str, &str); 6] = [
 ];
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-    command.args(args).current_dir(folder);
-    command
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_HEADS");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn run(folder: &Path, args: &[&str], input: &[u8]) -> Output {
-    let mut child = probity(folder, args).spawn().unwrap();
-    drop(child.stdin.take().unwrap().write_all(input));
-    child.wait_with_output().unwrap()
+    Program::new(env!("CARGO_BIN_EXE_probity")).run(folder, args, input)
 }
 
 fn done(folder: &Path, args: &[&str], input: &[u8]) {

@@ -14,10 +14,11 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
+use probity_testing::program::Program;
 
 /// Kills in the gate.
 const KILLS: u64 = 6;
@@ -26,13 +27,7 @@ const KILLS_MANY: u64 = 200;
 const CLIENTS: u64 = 3;
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-    command.args(args).current_dir(folder).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-        .env_remove("PROBITY_KEY_FILE")
-        .env_remove("PROBITY_UPSTREAM");
-    command
+    Program::new(env!("CARGO_BIN_EXE_probity")).command(folder, args)
 }
 
 fn run(folder: &Path, args: &[&str]) -> Output {

@@ -21,14 +21,10 @@ use probity_disguise::{
     ReplayRequest, Replayability, SpecFile, Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
+use probity_testing::{mariadb, postgres};
 
 use crate::wire::{Cut, Wire};
 
-#[path = "server/mariadb.rs"]
-mod mariadb;
-#[path = "server/postgres.rs"]
-mod postgres;
-mod server;
 #[path = "server/wire.rs"]
 mod wire;
 

@@ -15,16 +15,10 @@ use std::path::Path;
 
 use probity_disguise::Database;
 use probity_disguise::database::Sqlite;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+use probity_testing::{mariadb, postgres};
 
 mod drawn;
-#[cfg(all(feature = "mysql", feature = "postgres"))]
-#[path = "server/mariadb.rs"]
-mod mariadb;
-#[cfg(all(feature = "mysql", feature = "postgres"))]
-#[path = "server/postgres.rs"]
-mod postgres;
-#[cfg(all(feature = "mysql", feature = "postgres"))]
-mod server;
 
 /// Schemas of the gate, on each database.
 const FEW: u64 = 40;

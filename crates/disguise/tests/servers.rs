@@ -9,16 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use probity_disguise::Database;
 use probity_disguise::database::{Dialect, Mysql, Postgres};
+use probity_testing::{mariadb, postgres};
 
-#[path = "server/mariadb.rs"]
-mod mariadb;
 #[path = "peculiar/mariadb.rs"]
 mod of_mariadb;
 #[path = "peculiar/postgres.rs"]
 mod of_postgres;
-#[path = "server/postgres.rs"]
-mod postgres;
-mod server;
 #[macro_use]
 mod suite;
 

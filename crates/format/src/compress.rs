@@ -107,17 +107,11 @@ impl Compressor {
     }
 }
 
-/// Decompresses the output of any [`Compressor`]; keeps its context from section to section.
+/// Decompresses the output of any [`Compressor`]; keeps its context from section to section, once
+/// one needed it.
+#[derive(Default)]
 pub struct Decompressor {
-    zstd: DCtx<'static>,
-}
-
-impl Default for Decompressor {
-    fn default() -> Self {
-        Self {
-            zstd: DCtx::create(),
-        }
-    }
+    zstd: Option<DCtx<'static>>,
 }
 
 impl Decompressor {
@@ -148,6 +142,7 @@ impl Decompressor {
             1 if plain_bytes == 0 => bytes.len(),
             1 => self
                 .zstd
+                .get_or_insert_with(DCtx::create)
                 .decompress(plain.as_mut_slice(), bytes)
                 .map_err(|_code| error("does not decompress"))?,
             2 if version == Version::V2 && plain_bytes == 0 => bytes.len(),

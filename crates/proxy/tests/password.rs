@@ -16,16 +16,15 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use probity_format::Entry;
 use probity_proxy::{
     Backend, EntrySink, Listen, OnLogFailure, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
 };
-use tempfile::TempDir;
+use probity_testing::redis;
+use probity_testing::server::Server;
 use zeroize::Zeroizing;
 
 /// Bytes of memory read at once.
@@ -107,46 +106,18 @@ fn copies(seed: u64) -> usize {
 }
 
 /// A server whose user has the password, which it is told over its socket.
-struct Redis {
-    child: Child,
-    folder: TempDir,
-}
-
-impl Redis {
-    fn start(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--unixsocket", "redis.sock"]);
-        let command = command.current_dir(folder.path()).stdout(Stdio::null());
-        let child = command.spawn().unwrap();
-        let redis = Self { child, folder };
-        let mut socket = (0..500)
-            .find_map(|_| {
-                thread::park_timeout(Duration::from_millis(10));
-                UnixStream::connect(redis.path()).ok()
-            })
-            .unwrap();
-        let mut told = Zeroizing::new(Vec::with_capacity(1024));
-        told.extend_from_slice(b"ACL SETUSER alice on +@all ~* >");
-        told.extend((0..LENGTH).map(|place| letter(seed, place)));
-        told.extend_from_slice(b"\r\n");
-        socket.write_all(&told).unwrap();
-        let mut answer = [0; 5];
-        socket.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"+OK\r\n");
-        redis
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("redis.sock")
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
-    }
+fn with_password(seed: u64) -> (Server, PathBuf) {
+    let (server, path) = redis::on_socket();
+    let mut socket = UnixStream::connect(&path).unwrap();
+    let mut told = Zeroizing::new(Vec::with_capacity(1024));
+    told.extend_from_slice(b"ACL SETUSER alice on +@all ~* >");
+    told.extend((0..LENGTH).map(|place| letter(seed, place)));
+    told.extend_from_slice(b"\r\n");
+    socket.write_all(&told).unwrap();
+    let mut answer = [0; 5];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n");
+    (server, path)
 }
 
 /// A server that repeats what it is told.
@@ -205,8 +176,8 @@ fn config(url: &str) -> ProxyConfig {
 /// login was written.
 #[test]
 fn nothing_of_the_password_is_left_on_the_heap() {
-    let redis = Redis::start(1);
-    let config = config(&address(1, "redis+unix", redis.path().to_str().unwrap()));
+    let (_server, socket) = with_password(1);
+    let config = config(&address(1, "redis+unix", socket.to_str().unwrap()));
     assert_eq!(copies(1), 1, "one place holds it");
     let proxy = Proxy::start(&config, &Arc::new(Nothing)).unwrap();
     assert_eq!(copies(1), 1, "one place holds it for all workers");

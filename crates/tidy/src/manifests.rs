@@ -7,6 +7,7 @@ pub const RANKS: [(&str, u8); 15] = [
     ("probity-format", 0),
     ("probity-queue", 0),
     ("probity-pocketdb", 0),
+    (FOR_TESTS, 0),
     ("probity-tidy", 0),
     ("probity-policy", 1),
     ("probity-log", 1),
@@ -14,12 +15,14 @@ pub const RANKS: [(&str, u8); 15] = [
     ("probity-proxy", 2),
     ("probity-disguise", 2),
     ("probity-http", 3),
-    ("probity-capi", 3),
     ("probity-bench", 3),
     ("probity-cli", 4),
     ("probity-examples", 4),
     ("probity-websubmit", 4),
 ];
+
+/// The crate that nothing but tests may depend on.
+const FOR_TESTS: &str = "probity-testing";
 
 /// Libraries that only the named crates may depend on, also for tests.
 pub const HOMES: [(&str, &[&str]); 11] = [
@@ -55,6 +58,7 @@ struct Dependency<'a> {
     line: usize,
     name: &'a str,
     value: &'a str,
+    is_for_tests: bool,
 }
 
 /// Checks that every crate depends only on crates of lower rank.
@@ -109,6 +113,24 @@ pub fn homes(repository: &Repository) -> Vec<Finding> {
                     "go through the crate that owns it, see HOMES in crates/tidy/src/manifests.rs",
                 ));
             }
+        }
+    }
+    findings
+}
+
+/// Checks that only the tests of a crate depend on the crate for tests.
+pub fn only_tests(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in members(repository) {
+        let mut named = dependencies(manifest).into_iter();
+        let outside = named.find(|it| it.name == FOR_TESTS && !it.is_for_tests);
+        if let Some(dependency) = outside {
+            findings.push(Finding::new(
+                &manifest.path,
+                dependency.line,
+                format!("{} depends on {FOR_TESTS}", package_name(manifest)),
+                "name it under [dev-dependencies]",
+            ));
         }
     }
     findings
@@ -195,7 +217,7 @@ fn package_name(manifest: &File) -> &str {
 
 fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
     let mut found = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut is_for_tests) = (false, false);
     let mut open_brackets = 0_usize;
     for (line, text) in manifest.lines() {
         if open_brackets == 0
@@ -203,6 +225,7 @@ fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
         {
             let header = header.trim_end_matches(']');
             inside = header.ends_with("dependencies");
+            is_for_tests = header.contains("dev-dependencies");
             // The long form: a table for one dependency, which may then have a version.
             if let Some((table, name)) = header.rsplit_once('.')
                 && table.ends_with("dependencies")
@@ -211,6 +234,7 @@ fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
                     line,
                     name,
                     value: "",
+                    is_for_tests,
                 });
             }
             continue;
@@ -223,7 +247,12 @@ fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
             let name = key.trim().split('.').next().unwrap_or_default();
             let inherits = key.trim().ends_with(".workspace") && value.trim() == "true";
             let value = if inherits { "workspace = true" } else { value };
-            found.push(Dependency { line, name, value });
+            found.push(Dependency {
+                line,
+                name,
+                value,
+                is_for_tests,
+            });
         }
         open_brackets += code.matches(['[', '{']).count();
         open_brackets = open_brackets.saturating_sub(code.matches([']', '}']).count());
@@ -272,6 +301,14 @@ mod tests {
         let bad = "[features]\nx = [\n\"a\",\n]\n[dependencies]\ntokio = { workspace = true }\n";
         assert_eq!(lines(&homes(&repository("probity-log", bad))), [8]);
         assert!(homes(&repository("probity-proxy", bad)).is_empty());
+    }
+
+    #[test]
+    fn a_product_does_not_depend_on_the_crate_for_tests() {
+        let bad = "[dependencies]\nprobity-testing = { workspace = true }\n";
+        assert_eq!(lines(&only_tests(&repository("probity-log", bad))), [4]);
+        let good = "[dev-dependencies]\nprobity-testing = { workspace = true }\n";
+        assert!(only_tests(&repository("probity-log", good)).is_empty());
     }
 
     #[test]

@@ -45,6 +45,11 @@ fn libraries_with_a_home_stay_there() {
 }
 
 #[test]
+fn only_tests_depend_on_the_crate_for_tests() {
+    holds(manifests::only_tests);
+}
+
+#[test]
 fn versions_and_lints_are_said_in_the_root_manifest() {
     holds(manifests::inherit_from_root);
 }

@@ -21,9 +21,4 @@ mod rows;
 mod tenants;
 mod tutorial;
 
-#[path = "../../../disguise/tests/server/mariadb.rs"]
-mod mariadb;
-#[path = "../../../disguise/tests/server/postgres.rs"]
-mod postgres;
-#[path = "../../../disguise/tests/server/mod.rs"]
-mod server;
+use probity_testing::{mariadb, postgres};

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
+use probity_testing::program::Program;
+
 use crate::Place;
 use crate::person::log_of_two_people;
 
@@ -21,18 +23,9 @@ impl Place {
         drop(fs::remove_file(self.path("pipe")));
         let made = Command::new("mkfifo").arg(self.path("pipe")).status();
         assert!(made.unwrap().success());
-        // With signals as a terminal leaves them: a shell in the background has some ignored, and so have its children.
-        let child = Command::new("env")
-            .args(["--default-signal", "--", env!("CARGO_BIN_EXE_probity")])
-            .args(args)
-            .current_dir(self.folder.path())
-            .env_remove("PROBITY_POCKET_ROOT")
-            .env_remove("PROBITY_KEY_FILE")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command =
+            Program::new(env!("CARGO_BIN_EXE_probity")).command(self.folder.path(), args);
+        let child = command.stdin(Stdio::null()).spawn().unwrap();
         // The pipe opens once the command reads from the other end.
         let held = fs::File::options().write(true).open(self.path("pipe"));
         let id = child.id().to_string();

@@ -23,9 +23,4 @@ mod share;
 mod slow;
 mod tenants;
 
-#[path = "../../../disguise/tests/server/mariadb.rs"]
-mod mariadb;
-#[path = "../../../disguise/tests/server/postgres.rs"]
-mod postgres;
-#[path = "../../../disguise/tests/server/mod.rs"]
-mod server;
+use probity_testing::{mariadb, postgres};

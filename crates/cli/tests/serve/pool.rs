@@ -8,11 +8,11 @@ use std::thread::yield_now;
 
 use probity_disguise::Database;
 use probity_disguise::database::connect;
+use probity_testing::server::Server;
 use serde_json::json;
 
 use crate::client::{answer, connected, posted};
 use crate::place::{OTHER, Place, SHOP, sqlite_file};
-use crate::server::Server;
 use crate::{mariadb, postgres};
 
 /// The most connections to the database.
@@ -114,8 +114,7 @@ fn a_server_that_was_restarted_is_used_again(place: &Place, server: &mut Server)
         (answer.status, answer.problem().as_str()),
         (503, "database-failed")
     );
-    server.child = server.command.spawn().unwrap();
-    server.wait_until(|| connect(&place.url).is_ok());
+    server.restart(|| connect(&place.url).is_ok());
     let answer = place.post(SHOP, "holds", &json!({}));
     assert_eq!(answer.status, 200, "{answer:?}");
 }

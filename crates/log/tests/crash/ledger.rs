@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use probity_log::StreamName;
 
 /// The promise of a receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Promise {
     /// A kill of the process does not take the entry: a receipt of relaxed durability.
     Written,
@@ -15,7 +15,7 @@ pub(crate) enum Promise {
 }
 
 /// One receipt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Receipted {
     pub(crate) stream: StreamName,
     pub(crate) index: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Receipted {
 pub(crate) struct Ledger(Arc<Mutex<Facts>>);
 
 /// The facts at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(crate) struct Facts {
     /// True when creating the log succeeded.
     pub(crate) created: bool,

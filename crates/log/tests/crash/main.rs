@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use probity_log::storage::{Call, Fault, FaultPlan};
 
 use ledger::{Ledger, Promise};
-use scenario::{Expected, Scenario, calls, checked, for_each, live};
+use scenario::{Expected, Scenario, Seen, calls, checked, for_each, live};
 use workload::Size;
 use world::World;
 
@@ -72,7 +72,9 @@ fn each_call(
 }
 
 fn run(scenarios: &[Scenario]) {
-    for_each(scenarios, Scenario::run);
+    let seen = Seen::default();
+    for_each(scenarios, |scenario| scenario.run(&seen));
+    println!("{} lives, {} states", scenarios.len(), seen.count());
 }
 
 #[test]
@@ -243,13 +245,18 @@ fn crashed(size: Size, losses: u64) {
         (world.memory.crash(seed), Promise::Durable),
     ];
     moments.push((world.faulty.calls(), ledger.now(), end.to_vec()));
+    let seen = Seen::default();
     for_each(&moments, |(number, facts, images)| {
         for (which, (image, promise)) in images.iter().enumerate() {
+            if !seen.is_new(image, facts, *promise) {
+                continue;
+            }
             let next = trace.get(usize::try_from(*number).unwrap());
             let context = format!("crash before call {number} ({next:?}), image {which}");
             checked(&context, image.clone_live(), facts, *promise);
         }
     });
+    println!("{} moments, {} states", moments.len(), seen.count());
 }
 
 #[test]

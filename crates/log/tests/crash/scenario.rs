@@ -1,9 +1,10 @@
 //! One life with one fault, and the checks afterwards; many of them run side by side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use probity_log::Repair;
@@ -55,7 +56,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     /// Lives one life, then checks the state for a new process, and the state if the power failed
     /// too.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(&self, seen: &Seen) {
         let world = World::new();
         let ledger = Ledger::default();
         world.faulty.arm(self.plan.clone());
@@ -87,8 +88,35 @@ impl Scenario {
         // After a life that went on to its end they differ in little.
         let kill = Some(kill).filter(|_| ended.is_err());
         for (what, image, promise) in kill.into_iter().chain([power]) {
+            if !seen.is_new(&image, &facts, promise) {
+                continue;
+            }
             checked(&format!("{context}, then {what}"), image, &facts, promise);
         }
+    }
+}
+
+/// The states that were checked already: of two equal ones the first is enough.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<HashSet<u64>>);
+
+impl Seen {
+    /// Returns whether neither `image` was checked with these facts and this promise, nor with the
+    /// stronger promise.
+    pub(crate) fn is_new(&self, image: &Memory, facts: &impl Hash, promise: Promise) -> bool {
+        let key = |promise: Promise| {
+            let mut hasher = DefaultHasher::new();
+            (image.state(), promise).hash(&mut hasher);
+            facts.hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut seen = self.0.lock().unwrap();
+        !seen.contains(&key(Promise::Written)) && seen.insert(key(promise))
+    }
+
+    /// The number of states that were checked.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
     }
 }
 

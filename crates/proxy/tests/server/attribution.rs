@@ -141,7 +141,7 @@ fn roles_follow_from_a_name_that_a_client_gives_itself_only_as_a_claim() {
 #[test]
 fn a_shared_password_proves_no_name_that_a_client_gives_itself() {
     let redis = Redis::start(&["--requirepass", "s3"]);
-    let upstream = Upstream::parse(&format!("redis://:s3@127.0.0.1:{}", redis.port)).unwrap();
+    let upstream = Upstream::parse(&format!("redis://:s3@127.0.0.1:{}", redis.port())).unwrap();
     let config = ProxyConfig {
         policy: Arc::new(Policy::parse(ROLES).unwrap()),
         ..ProxyConfig::new(config(&redis).listen.remove(0), Backend::Upstream(upstream))

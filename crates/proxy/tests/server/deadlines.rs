@@ -192,7 +192,7 @@ fn where_nobody_can_tell_an_erasure_the_entry_says_both() {
             }
         }
         proxy.stop();
-        let url = format!("redis://alice:a@127.0.0.1:{}", redis.port);
+        let url = format!("redis://alice:a@127.0.0.1:{}", redis.port());
         let (proxy, address, recorder) = start(&ProxyConfig {
             backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
             ..config(&redis)

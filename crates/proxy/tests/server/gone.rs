@@ -3,7 +3,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,23 +19,6 @@ fn say_and_go(address: SocketAddr, bytes: &[u8]) {
     socket.write_all(bytes).unwrap();
     // The server begins before its client has gone.
     wait(20);
-}
-
-impl Redis {
-    /// Neither dead nor alive until it goes on.
-    fn pause(&self) {
-        self.signal("-STOP");
-    }
-
-    fn go_on(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.id().to_string();
-        let sent = Command::new("kill").args([signal, &id]).status().unwrap();
-        assert!(sent.success());
-    }
 }
 
 #[test]
@@ -188,7 +170,7 @@ fn a_server_that_does_not_answer_in_time_is_said_so() {
         backend: upstream(&url),
         ..config(&redis)
     };
-    let port = redis.port;
+    let port = redis.port();
     let good = with(format!("redis://:secret@127.0.0.1:{port}"));
     let (proxy, address, _) = start(&good);
     // The password is for the proxy's own questions; clients log in for themselves.

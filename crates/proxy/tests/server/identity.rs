@@ -74,7 +74,7 @@ fn a_silence_that_is_not_allowed_does_not_come_about() {
     assert!(heard.contains("NOPERM") && heard.contains("$-1"), "{heard}");
     assert_eq!(told(&entries)[1], "mute read user:7 absent");
     let redis = Redis::start(&["--requirepass", "secret"]);
-    let upstream = Upstream::parse(&format!("redis://:secret@127.0.0.1:{}", redis.port)).unwrap();
+    let upstream = Upstream::parse(&format!("redis://:secret@127.0.0.1:{}", redis.port())).unwrap();
     let (proxy, address, recorder) = start(&ProxyConfig {
         backend: Backend::Upstream(upstream),
         ..config(&redis)
@@ -129,7 +129,7 @@ fn the_login_of_the_proxy_is_nobody_elses() {
     let mut arguments = users();
     arguments.extend(["--user", "default", "off"]);
     let redis = Redis::start(&arguments);
-    let url = format!("redis://alice:a@127.0.0.1:{}/3", redis.port);
+    let url = format!("redis://alice:a@127.0.0.1:{}/3", redis.port());
     let (proxy, address, recorder) = start(&ProxyConfig {
         backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
         ..config(&redis)

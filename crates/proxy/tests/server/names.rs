@@ -26,7 +26,7 @@ impl Stage {
     fn new(kind: Kind, arguments: &[&str]) -> Self {
         let arguments: Vec<&str> = USERS.split(' ').chain(arguments.iter().copied()).collect();
         let redis = Redis::start_of(kind, &arguments);
-        let url = format!("redis://alice:a@127.0.0.1:{}", redis.port);
+        let url = format!("redis://alice:a@127.0.0.1:{}", redis.port());
         let config = ProxyConfig {
             policy: Arc::new(Policy::parse(POLICY).unwrap()),
             backend: Backend::Upstream(Upstream::parse(&url).unwrap()),

@@ -1,10 +1,9 @@
 //! The server's description of its commands, and the built-in table for a server without one.
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use probity_proxy::{Proxy, ProxyError};
+use probity_testing::free_port;
 
 use crate::support::{Recorder, Redis, Source, command, config, script, start, talk, told, wait};
 
@@ -120,7 +119,7 @@ fn a_cluster_is_refused_and_no_redirect_is_shown() {
         let line = format!("CLUSTER ADDSLOTSRANGE {slots}");
         talk(node.0.address(), &script(&line), usize::MAX);
     }
-    let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.0.port, second.1);
+    let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.0.port(), second.1);
     talk(first.0.address(), &script(&meet), usize::MAX);
     let moved = (0..200).any(|_| {
         wait(50);
@@ -142,9 +141,7 @@ fn a_cluster_is_refused_and_no_redirect_is_shown() {
 
 /// A node of a cluster, and the port on which it meets others.
 fn node(extra: &[&str]) -> (Redis, u16) {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let bus = free.local_addr().unwrap().port();
-    drop(free);
+    let bus = free_port();
     let port = bus.to_string();
     let mut arguments = vec!["--cluster-enabled", "yes", "--cluster-port", &port];
     arguments.extend(extra);

@@ -9,7 +9,7 @@ const REDIRECTS: &str = "-ERR probity: the server redirects";
 /// A replica of Valkey, and its primary.
 fn replica() -> (Redis, Redis) {
     let primary = Redis::start_of(Kind::Valkey, &[]);
-    let port = primary.port.to_string();
+    let port = primary.port().to_string();
     let replica = Redis::start_of(Kind::Valkey, &["--replicaof", "127.0.0.1", &port]);
     let is_linked = (0..200).any(|_| {
         wait(25);

@@ -153,7 +153,7 @@ fn a_question_of_the_proxy_never_lands_in_a_value() {
 #[test]
 fn a_database_that_is_owed_is_chosen_before_a_long_value() {
     let redis = Redis::start(&["--requirepass", "p"]);
-    let url = format!("redis://:p@127.0.0.1:{}/3", redis.port);
+    let url = format!("redis://:p@127.0.0.1:{}/3", redis.port());
     let config = ProxyConfig {
         backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
         ..config(&redis)

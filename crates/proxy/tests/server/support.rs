@@ -1,17 +1,13 @@
-//! A real Redis server on a free port, and a log that remembers.
+//! A log that remembers, a proxy before a real server, and clients of it.
 #![expect(
     unreachable_pub,
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::panic,
     reason = "a test may fail loudly"
 )]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,133 +16,8 @@ use probity_format::{Claimed, Entry, Outcome};
 use probity_proxy::{
     Backend, EntrySink, Listen, OnLogFailure, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
 };
-
-/// Servers that the proxy stands before; `./test` installs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Redis7,
-    Redis6,
-    Valkey,
-}
-
-impl Kind {
-    fn program(self) -> PathBuf {
-        let name = match self {
-            Self::Redis7 => return "redis-server".into(),
-            Self::Redis6 => "redis-server-6.2",
-            Self::Valkey => "valkey-server",
-        };
-        // Beside what cargo builds, in the target folder.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-        target.expect("a target folder").join("servers").join(name)
-    }
-
-    /// Arguments that allow DEBUG.
-    pub const fn debug_arguments(self) -> &'static [&'static str] {
-        match self {
-            Self::Redis6 => &[],
-            Self::Redis7 | Self::Valkey => &["--enable-debug-command", "yes"],
-        }
-    }
-}
-
-pub struct Redis {
-    child: Child,
-    pub port: u16,
-    _directory: tempfile::TempDir,
-}
-
-impl Redis {
-    /// Starts a server, again on another port if the first was taken meanwhile.
-    pub fn start(extra: &[&str]) -> Self {
-        Self::start_of(Kind::Redis7, extra)
-    }
-
-    pub fn start_of(kind: Kind, extra: &[&str]) -> Self {
-        Self::start_in(kind, extra, &[])
-    }
-
-    /// A server with more in its environment.
-    pub fn start_in(kind: Kind, extra: &[&str], environment: &[(&str, &str)]) -> Self {
-        let started = (0..5).find_map(|_| Self::try_start(kind, extra, environment));
-        started.expect("the server answers")
-    }
-
-    fn try_start(kind: Kind, extra: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let directory = tempfile::tempdir().unwrap();
-        let child = Command::new(kind.program())
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dir",
-            ])
-            .arg(directory.path())
-            .args(extra)
-            .envs(environment.iter().copied())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{kind:?} is not installed ({error}): run ./test debug")
-            });
-        let mut redis = Self {
-            child,
-            port,
-            _directory: directory,
-        };
-        for _ in 0..500 {
-            if redis.child.try_wait().unwrap().is_some() {
-                return None;
-            }
-            if let Ok(mut socket) = TcpStream::connect(redis.address()) {
-                socket.write_all(b"PING\r\n").unwrap();
-                let mut reply = [0; 5];
-                if socket.read_exact(&mut reply).is_ok()
-                    && (&reply == b"+PONG" || &reply == b"-NOAU")
-                {
-                    // Another server may have answered, which kept this one from the port.
-                    wait(5);
-                    return redis.child.try_wait().unwrap().is_none().then_some(redis);
-                }
-            }
-            wait(10);
-        }
-        None
-    }
-
-    pub fn address(&self) -> SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
-    }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
-    }
-}
-
-pub fn wait(milliseconds: u64) {
-    let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-    let _elapsed = receiver.recv_timeout(Duration::from_millis(milliseconds));
-}
+pub use probity_testing::redis::{Kind, Redis};
+pub use probity_testing::wait;
 
 /// An entry as remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,7 +138,7 @@ impl EntrySink for Sink {
 }
 
 pub fn config(redis: &Redis) -> ProxyConfig {
-    let upstream = Upstream::parse(&format!("redis://127.0.0.1:{}", redis.port)).unwrap();
+    let upstream = Upstream::parse(&redis.url()).unwrap();
     let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
     ProxyConfig::new(any_port, Backend::Upstream(upstream))
 }

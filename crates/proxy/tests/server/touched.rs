@@ -253,7 +253,7 @@ fn migrate_says_what_was_there() {
                  MIGRATE 127.0.0.1 PORT user:7 0 500 REPLACE\nMIGRATE 127.0.0.1 1 cache:x 0 500\n\
                  SET user:8 x\nMIGRATE 127.0.0.1 1 user:8 0 500\n\
                  MIGRATE 127.0.0.1 PORT  0 500 KEYS user:8 user:none";
-    let (heard, entries) = record(&script(&lines.replace("PORT", &other.port.to_string())));
+    let (heard, entries) = record(&script(&lines.replace("PORT", &other.port().to_string())));
     assert!(
         heard.starts_with("+NOKEY\r\n+OK\r\n+OK\r\n-IOERR"),
         "{heard}"

@@ -6,6 +6,7 @@
 mod crash;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -65,6 +66,14 @@ impl Memory {
         if let Some(content) = image.names.get(name).and_then(Versions::live) {
             lock_content(content).later.clear();
         }
+    }
+
+    /// Returns a digest of everything that a later process or a loss of power can find: names, bytes
+    /// and folders, and what of them is durable. Storages with the same digest behave the same.
+    pub fn state(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.lock_image().hash_state(&mut hasher);
+        hasher.finish()
     }
 
     fn lock_image(&self) -> MutexGuard<'_, Image> {
@@ -207,6 +216,29 @@ struct Image {
 }
 
 impl Image {
+    /// The moments of changes count by their order alone.
+    fn hash_state(&self, hasher: &mut DefaultHasher) {
+        let content = |content: Option<&Shared>, hasher: &mut DefaultHasher| {
+            let content = content.map(lock_content);
+            content.is_some().hash(hasher);
+            if let Some(content) = content {
+                (&content.live, &content.durable).hash(hasher);
+                let changes = content.later.iter().map(|(_, change)| change);
+                changes.collect::<Vec<_>>().hash(hasher);
+            }
+        };
+        for (name, versions) in &self.names {
+            (name, versions.later.len()).hash(hasher);
+            content(versions.durable.as_ref(), hasher);
+            for (_, version) in &versions.later {
+                content(version.as_ref(), hasher);
+            }
+        }
+        for (folder, created) in &self.folders {
+            (folder, created.is_some()).hash(hasher);
+        }
+    }
+
     fn next_moment(&mut self) -> u64 {
         self.moment = self.moment.saturating_add(1);
         self.moment
@@ -355,7 +387,7 @@ impl Content {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     Length(usize),

@@ -276,7 +276,7 @@ fn run(kind: Kind, commands: u64, extra: &[&str], seed: u64) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let redis = Redis::start_of(kind, &arguments);
     let other = Redis::start_of(kind, &[]);
-    let port = other.port;
+    let port = other.port();
     let (mut sent, mut judged, mut counted) = (0, 0, 0);
     let mut round = 0;
     while sent < commands {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::server::{Server, folder, found, program, start};
 
-/// A `PostgreSQL` server, and the folder of its socket.
-pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
+/// A `PostgreSQL` server, and the folder of its socket; `answers` tries to connect to a URL.
+pub fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
     let folder = folder();
     let data = folder.path().join("data");
     let made = program(&installed("initdb"), "postgres")
@@ -30,7 +30,7 @@ pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
 }
 
 /// The URL of the server with its socket in this folder.
-pub(crate) fn url(socket: &str) -> String {
+pub fn url(socket: &str) -> String {
     format!("postgres://probity@{}/postgres", socket.replace('/', "%2F"))
 }
 

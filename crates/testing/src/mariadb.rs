@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::server::{Server, folder, found, program, start};
 
-/// A `MariaDB` server, and its socket.
-pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
+/// A `MariaDB` server, and its socket; `answers` tries to connect to a URL.
+pub fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
     let folder = folder();
     let data = format!("--datadir={}", folder.path().join("data").display());
     // A server that starts removes every temporary table that it finds, of other servers too.
@@ -34,7 +34,7 @@ pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
 }
 
 /// The URL of a database of the server with this socket.
-pub(crate) fn url(socket: &str, database: &str) -> String {
+pub fn url(socket: &str, database: &str) -> String {
     let socket = socket.replace('/', "%2F");
     format!("mysql://root@localhost/{database}?socket={socket}")
 }

@@ -1,25 +1,28 @@
-//! A database server of Debian in a folder of its own, reached by socket alone and stopped at the end.
+//! A server in a folder of its own, stopped at its end.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
-/// The time that a server may take to answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::wait;
+
+/// The pause before a server is asked again, and the most pauses: a minute together.
+const PAUSE_MILLISECONDS: u64 = 20;
+const PAUSES_MAX: u32 = 3_000;
 
 /// A running server; it and its folder end with the value.
-pub(crate) struct Server {
-    pub(crate) command: Command,
-    pub(crate) child: Child,
+#[derive(Debug)]
+pub struct Server {
+    command: Command,
+    child: Child,
     /// The signal at which it ends at once and in order.
     end: &'static str,
     _folder: tempfile::TempDir,
 }
 
 impl Server {
-    pub(crate) fn stop(&mut self) {
+    /// Ends it in order.
+    pub fn stop(&mut self) {
         let id = self.child.id().to_string();
         let asked = Command::new("kill").args(["-s", self.end, &id]).status();
         if asked.is_err() {
@@ -28,20 +31,22 @@ impl Server {
         drop(self.child.wait());
     }
 
-    pub(crate) fn wait_until(&mut self, answers: impl Fn() -> bool) {
-        let pause = Duration::from_millis(50);
-        let mut waited = Duration::ZERO;
-        while !answers() {
+    /// Starts it again after [`Server::stop`], and waits until it `answers`.
+    pub fn restart(&mut self, answers: impl Fn() -> bool) {
+        self.child = self.command.spawn().unwrap();
+        self.wait_until(answers);
+    }
+
+    fn wait_until(&mut self, answers: impl Fn() -> bool) {
+        for _ in 0..PAUSES_MAX {
+            if answers() {
+                return;
+            }
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "{:?} ended with {ended:?}", self.command);
-            assert!(waited < PATIENCE, "the server does not answer");
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a process of another program is waited for"
-            )]
-            sleep(pause);
-            waited += pause;
+            wait(PAUSE_MILLISECONDS);
         }
+        panic!("{:?} does not answer", self.command);
     }
 }
 
@@ -52,7 +57,6 @@ impl Drop for Server {
 }
 
 /// The first of `candidates` that exists.
-#[expect(clippy::panic, reason = "a test without its server cannot run")]
 pub(crate) fn found(candidates: &[PathBuf]) -> PathBuf {
     let there = candidates.iter().find(|it| it.exists());
     there
