@@ -109,11 +109,7 @@ impl Revealer<'_> {
         self.moved_keys().follow(table, &mut rows)?;
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
-            let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
-            let now = current.values().flat_map(|now| &now.values);
-            let all = now.chain(rows.iter().map(|row| &row.after));
-            self.people.meet(self.database, all)?;
-            self.people.nearest(self.database, &owners)?
+            self.nearest_owners(&current, &rows)?
         } else {
             BTreeMap::new()
         };
@@ -181,6 +177,19 @@ impl Revealer<'_> {
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
+    }
+
+    /// Returns for each owner of the records who stands for them now.
+    fn nearest_owners(
+        &mut self,
+        current: &BTreeMap<Vec<u8>, Now>,
+        rows: &[Modified],
+    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+        let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
+        let now = current.values().flat_map(|now| &now.values);
+        let all = now.chain(rows.iter().map(|row| &row.after));
+        self.people.meet(self.database, all)?;
+        self.people.nearest(self.database, &owners)
     }
 
     /// Reports records that stay, and notes the placeholders that they need.
