@@ -212,8 +212,28 @@ const COMMAND_WORD_BYTES: usize = 32;
 /// the names of its keys are taken from.
 const ANSWER_BYTES_MAX: usize = Limits::COMMAND_BYTES_KEPT_MAX;
 
+/// A connection for the proxy's own questions.
+pub(super) struct Line {
+    socket: BoxSocket,
+    reader: FrameReader,
+}
+
+impl Line {
+    pub(super) fn new(socket: BoxSocket) -> Self {
+        Self {
+            socket,
+            reader: FrameReader::new(Limits::SERVER),
+        }
+    }
+
+    /// Sends a command and gives its reply.
+    pub(super) async fn ask(&mut self, command: &[&[u8]]) -> io::Result<Frame> {
+        ask(&mut self.socket, &mut self.reader, command).await
+    }
+}
+
 /// Sends a command and gives its reply.
-pub(super) async fn ask(
+async fn ask(
     socket: &mut BoxSocket,
     reader: &mut FrameReader,
     command: &[&[u8]],

@@ -125,7 +125,7 @@ impl Session {
             }
         }
         out.extend_from_slice(input.get(copied..at).unwrap_or_default());
-        if self.streams && self.question.is_some() {
+        if self.begun.is_some() && self.question.is_some() {
             self.question = None;
             outcome = Err(End::Mismatch("a question within a command"));
         }

@@ -251,7 +251,7 @@ fn a_question_that_the_server_does_not_answer_in_time_refuses_the_command() {
     socket.read_to_string(&mut heard).unwrap();
     assert_eq!(
         heard,
-        "-ERR probity: the server does not say which keys a command touches\r\n"
+        "-ERR probity: the server does not say now what this command is; nothing is done, try again\r\n"
     );
     redis.go_on();
     assert_eq!(recorder.entries().len(), 0);

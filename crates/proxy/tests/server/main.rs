@@ -18,6 +18,7 @@ mod outcomes;
 mod prefixes;
 mod pressure;
 mod redirects;
+mod renamed;
 mod scripted;
 mod silence;
 mod smuggling;

@@ -52,8 +52,9 @@ impl Kind {
 
 pub struct Redis {
     child: Child,
+    kind: Kind,
     pub port: u16,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Redis {
@@ -79,34 +80,34 @@ impl Redis {
             .unwrap()
             .port();
         let directory = tempfile::tempdir().unwrap();
-        let child = Command::new(kind.program())
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dir",
-            ])
-            .arg(directory.path())
-            .args(extra)
-            .envs(environment.iter().copied())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{kind:?} is not installed ({error}): run ./test debug")
-            });
+        let child = spawn(kind, port, directory.path(), extra, environment);
         let mut redis = Self {
             child,
+            kind,
             port,
-            _directory: directory,
+            directory,
         };
+        redis.answers().then_some(redis)
+    }
+
+    /// Ends the server and starts one of its kind on the same port.
+    pub fn start_again(&mut self, extra: &[&str]) {
+        let answers = (0..5).any(|_| {
+            self.kill();
+            let folder = self.directory.path();
+            self.child = spawn(self.kind, self.port, folder, extra, &[]);
+            self.answers()
+        });
+        assert!(answers, "the server answers again");
+    }
+
+    /// Waits until the server answers; whether it does.
+    fn answers(&mut self) -> bool {
         for _ in 0..500 {
-            if redis.child.try_wait().unwrap().is_some() {
-                return None;
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
             }
-            if let Ok(mut socket) = TcpStream::connect(redis.address()) {
+            if let Ok(mut socket) = TcpStream::connect(self.address()) {
                 socket.write_all(b"PING\r\n").unwrap();
                 let mut reply = [0; 5];
                 if socket.read_exact(&mut reply).is_ok()
@@ -114,12 +115,12 @@ impl Redis {
                 {
                     // Another server may have answered, which kept this one from the port.
                     wait(5);
-                    return redis.child.try_wait().unwrap().is_none().then_some(redis);
+                    return self.child.try_wait().unwrap().is_none();
                 }
             }
             wait(10);
         }
-        None
+        false
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -134,6 +135,33 @@ impl Redis {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+fn spawn(
+    kind: Kind,
+    port: u16,
+    folder: &Path,
+    extra: &[&str],
+    environment: &[(&str, &str)],
+) -> Child {
+    let port = port.to_string();
+    let own = [
+        "--port",
+        &port,
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+    ];
+    Command::new(kind.program())
+        .args(own)
+        .arg(folder)
+        .args(extra)
+        .envs(environment.iter().copied())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{kind:?} is not installed ({error}): run ./test debug"))
 }
 
 impl Drop for Redis {
