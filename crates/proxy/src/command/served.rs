@@ -78,7 +78,7 @@ impl Table {
                 .map(spec_from_reply)
                 .collect::<Result<_, _>>()?,
             // Servers before 7.0 name the first key, the last key and the step.
-            None => old_specs(fields, flags),
+            None => old_specs(fields, flags)?,
         };
         self.insert(CommandFacts {
             name: name.into(),
@@ -106,14 +106,12 @@ fn texts(words: &[Frame]) -> impl Iterator<Item = &str> {
         .filter_map(|word| std::str::from_utf8(word.text()?).ok())
 }
 
-fn old_specs(fields: &[Frame], flags: Flags) -> Box<[KeySpec]> {
+fn old_specs(fields: &[Frame], flags: Flags) -> Result<Box<[KeySpec]>, TableError> {
     let number = |index: usize| {
-        fields
-            .get(index)
-            .and_then(Frame::integer)
-            .unwrap_or_default()
+        let number = fields.get(index).and_then(Frame::integer);
+        number.ok_or(TableError("place of keys"))
     };
-    let (first, last, step) = (number(3), number(4), number(5));
+    let (first, last, step) = (number(3)?, number(4)?, number(5)?);
     let write = flags.contains(Flags::WRITE);
     let access = if write {
         Access::ACCESS.with(Access::UPDATE)
@@ -121,15 +119,15 @@ fn old_specs(fields: &[Frame], flags: Flags) -> Box<[KeySpec]> {
         Access::ACCESS
     };
     if flags.contains(Flags::MOVABLE_KEYS) {
-        return [KeySpec {
+        return Ok([KeySpec {
             access,
             begin: BeginSearch::Unknown,
             find: FindKeys::Unknown,
         }]
-        .into();
+        .into());
     }
     if first <= 0 {
-        return [].into();
+        return Ok([].into());
     }
     let last = if last < 0 { last } else { last - first };
     let find = FindKeys::Range {
@@ -137,19 +135,17 @@ fn old_specs(fields: &[Frame], flags: Flags) -> Box<[KeySpec]> {
         step: step.max(1),
         limit: 0,
     };
-    [KeySpec {
+    Ok([KeySpec {
         access,
         begin: BeginSearch::Index(first),
         find,
     }]
-    .into()
+    .into())
 }
 
 fn spec_from_reply(spec: &Frame) -> Result<KeySpec, TableError> {
-    let words = spec
-        .field(b"flags")
-        .and_then(Frame::elements)
-        .unwrap_or_default();
+    let words = spec.field(b"flags").and_then(Frame::elements);
+    let words = words.ok_or(TableError("flags of keys"))?;
     let search = spec
         .field(b"begin_search")
         .ok_or(TableError("begin_search"))?;

@@ -118,6 +118,9 @@ impl<K: EntrySink> Connection<K> {
         if shared.side.is_alone() {
             session.without_redirects();
         }
+        if server.locked {
+            session.locked();
+        }
         if !server.users {
             session.without_users();
         }
@@ -371,8 +374,10 @@ impl<K: EntrySink> Connection<K> {
         match next {
             Next::Continue => return true,
             Next::Replace => {
-                let bytes = self.session.take_replacement();
-                self.inbox.replace_held(&bytes.unwrap_or_default());
+                let Some(bytes) = self.session.take_replacement() else {
+                    return self.go_on(Next::Refuse(REFUSE_UNKNOWN_COMMAND.to_owned()));
+                };
+                self.inbox.replace_held(&bytes);
                 return true;
             }
             Next::Wait => self.waits = true,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::clock::now;
-use super::support::{Support, examine_on};
+use super::support::{Support, examine_again};
 use super::upstream::{Line, connect_own, in_time, refused};
 use crate::command::{Access, KeyUse, KnownCommands, Table};
 use crate::config::{Backend, ProxyConfig};
@@ -33,7 +33,7 @@ pub(super) enum Answer {
 pub(super) struct Side {
     config: ProxyConfig,
     commands: RefCell<KnownCommands>,
-    alone: Cell<bool>,
+    support: RefCell<Support>,
     line: tokio::sync::Mutex<Option<Line>>,
     /// The lead of the server's clock over the proxy's when it was asked last, in milliseconds.
     ahead: Cell<Option<i64>>,
@@ -47,7 +47,7 @@ impl Side {
         Rc::new(Self {
             config: config.clone(),
             commands: RefCell::new(KnownCommands::new(table)),
-            alone: Cell::new(support.is_alone()),
+            support: RefCell::new(support.clone()),
             line: tokio::sync::Mutex::new(None),
             ahead: Cell::new(None),
         })
@@ -59,8 +59,8 @@ impl Side {
     }
 
     /// Returns whether the server said that it sends no client to another server.
-    pub(super) const fn is_alone(&self) -> bool {
-        self.alone.get()
+    pub(super) fn is_alone(&self) -> bool {
+        self.support.borrow().is_alone()
     }
 
     /// Makes sure that what is known is of the server that a client has just connected to. Any
@@ -149,12 +149,14 @@ impl Side {
         in_time(self.config.answer_timeout, "no answer", asking).await
     }
 
-    /// A new connection, which may lead to another server: all is learned on it again.
+    /// A new connection, which may lead to another server: then all is learned on it again.
     async fn open(&self) -> io::Result<Line> {
         let mut line = Line::new(connect_own(&self.config).await?);
-        let (table, support) = examine_on(&self.config, &mut line).await?;
-        self.commands.replace(KnownCommands::new(Arc::new(table)));
-        self.alone.set(support.is_alone());
+        let known = self.support.borrow().clone();
+        if let Some((table, support)) = examine_again(&self.config, &mut line, &known).await? {
+            self.commands.replace(KnownCommands::new(Arc::new(table)));
+            self.support.replace(support);
+        }
         Ok(line)
     }
 }
@@ -182,7 +184,7 @@ fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
     for element in reply.elements()? {
         let (key, access) = match element.elements() {
             Some([key, flags]) => {
-                let words = flags.elements().unwrap_or_default().iter();
+                let words = flags.elements()?.iter();
                 let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
                 (key.text()?, Access::from_words(words).logical())
             }

@@ -13,16 +13,25 @@ use crate::resp::Frame;
 /// The kind of the server, and the source of its command table: for the operator to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
-    server: String,
+    server: Server,
     commands: Commands,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Server {
+    /// Its kind and version.
+    said: String,
+    /// True if it says that it sends no client to another server.
     alone: bool,
+    /// The name of its process, which it draws when it starts.
+    process: Option<String>,
 }
 
 impl Support {
     /// Returns whether the server says that it is alone, so that it sends no client to another
     /// server.
     pub(super) const fn is_alone(&self) -> bool {
-        self.alone
+        self.server.alone
     }
 }
 
@@ -50,7 +59,7 @@ impl fmt::Display for Support {
                  let the user of --upstream run COMMAND"
             }
         };
-        write!(f, "{}; {commands}", self.server)
+        write!(f, "{}; {commands}", self.server.said)
     }
 }
 
@@ -67,26 +76,45 @@ pub(super) async fn examine(config: &ProxyConfig) -> io::Result<(Table, Support)
 ///
 /// # Errors
 /// As for [`examine`].
-pub(super) async fn examine_on(
+async fn examine_on(config: &ProxyConfig, line: &mut Line) -> io::Result<(Table, Support)> {
+    let server = describe_on(config, line).await?;
+    let (table, commands) = commands_on(config, line).await?;
+    Ok((table, Support { server, commands }))
+}
+
+/// Learns on a new connection what may have changed since `known` was; nothing where the same
+/// process still answers.
+///
+/// # Errors
+/// As for [`examine`].
+pub(super) async fn examine_again(
     config: &ProxyConfig,
     line: &mut Line,
-) -> io::Result<(Table, Support)> {
-    let (server, alone) = if matches!(config.backend, Backend::Store(_)) {
-        ("the embedded store".to_owned(), true)
-    } else {
-        let asking = line.ask(&[b"INFO", b"server"]);
-        let reply = in_time(config.answer_timeout, "no answer to INFO", asking).await?;
-        describe(reply)?
-    };
+    known: &Support,
+) -> io::Result<Option<(Table, Support)>> {
+    let server = describe_on(config, line).await?;
+    if server.process.is_some() && server.process == known.server.process {
+        return Ok(None);
+    }
+    let (table, commands) = commands_on(config, line).await?;
+    Ok(Some((table, Support { server, commands })))
+}
+
+async fn describe_on(config: &ProxyConfig, line: &mut Line) -> io::Result<Server> {
+    if matches!(config.backend, Backend::Store(_)) {
+        return Ok(Server {
+            said: "the embedded store".to_owned(),
+            alone: true,
+            process: None,
+        });
+    }
+    let asking = line.ask(&[b"INFO", b"server"]);
+    describe(in_time(config.answer_timeout, "no answer to INFO", asking).await?)
+}
+
+async fn commands_on(config: &ProxyConfig, line: &mut Line) -> io::Result<(Table, Commands)> {
     let learning = commands(config, line);
-    let what = "no answer to COMMAND";
-    let (table, commands) = in_time(config.answer_timeout, what, learning).await?;
-    let support = Support {
-        server,
-        commands,
-        alone,
-    };
-    Ok((table, support))
+    in_time(config.answer_timeout, "no answer to COMMAND", learning).await
 }
 
 /// The commands, each under the name that it has now. `COMMAND` tells the names that they were
@@ -137,12 +165,14 @@ fn answered(reply: Frame) -> io::Result<Option<Frame>> {
     }
 }
 
-/// The server's name and version, and whether it says that it is alone, unless it is one that
-/// cannot stand behind a proxy.
-fn describe(reply: Frame) -> io::Result<(String, bool)> {
+/// The server as it describes itself, unless it is one that cannot stand behind a proxy.
+fn describe(reply: Frame) -> io::Result<Server> {
     let Some(info) = answered(reply)? else {
-        let unknown = "a server that does not tell its version and mode";
-        return Ok((unknown.to_owned(), false));
+        return Ok(Server {
+            said: "a server that does not tell its version and mode".to_owned(),
+            alone: false,
+            process: None,
+        });
     };
     let text = info.text();
     let text = text.ok_or_else(|| io::Error::other("its answer to INFO is no text"))?;
@@ -168,7 +198,11 @@ fn describe(reply: Frame) -> io::Result<(String, bool)> {
             };
             let mut said = String::new();
             put_name(&mut said, version.as_bytes());
-            Ok((format!("{name} {said}"), mode == Some("standalone")))
+            Ok(Server {
+                said: format!("{name} {said}"),
+                alone: mode == Some("standalone"),
+                process: field("run_id").map(str::to_owned),
+            })
         }
     }
 }

@@ -31,6 +31,7 @@ use channels::Channels;
 use effect::Effect;
 use gate::Gate;
 use pending::{Pending, is_secret};
+use question::Doubt;
 use record::Work;
 pub use reply::End;
 
@@ -123,6 +124,12 @@ pub struct Session {
     db_owed: Option<u64>,
     /// True if the name is to be asked for once the server lets the client in.
     name_owed: bool,
+    /// True once a login has succeeded, until what is owed is asked for.
+    let_in: bool,
+    /// True if the server let nobody in without a login when the connection began.
+    locked: bool,
+    /// A login of which only the server knows what became of it.
+    doubt: Option<Doubt>,
     /// True if the backend knows users at all.
     users: bool,
     /// True if the server may send the client to another one.
@@ -215,6 +222,9 @@ impl Session {
             db,
             db_owed: None,
             name_owed: false,
+            let_in: false,
+            locked: false,
+            doubt: None,
             users: true,
             redirects: true,
             principal: None,
@@ -228,6 +238,11 @@ impl Session {
     /// Says that what answers knows no users, so that nobody can have logged in.
     pub const fn without_users(&mut self) {
         self.users = false;
+    }
+
+    /// Says that the server lets nobody in without a login, so that whoever it names has logged in.
+    pub const fn locked(&mut self) {
+        self.locked = true;
     }
 
     /// Says that the server sends nobody to another one, so that a script's error is no redirect.
@@ -525,7 +540,8 @@ impl Session {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
             // The store takes nothing of a command that it refuses.
             Effect::Hello { name: Some(_), .. } => self.users,
-            Effect::Auth { .. } => self.db_owed.is_some() || self.name_owed,
+            Effect::Auth { .. } => self.owes(),
+            Effect::Exec => self.owes() && self.transaction_logs_in(),
             _ => false,
         };
         self.multis += usize::from(pending.effect == Effect::Multi);

@@ -149,6 +149,8 @@ fn what_has_no_answer_when_the_proxy_stops_or_a_client_idles_is_recorded_as_lost
         ..config(&redis)
     });
     let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&script("PING")).unwrap();
+    socket.read_exact(&mut [0; 7]).unwrap();
     socket.write_all(&command(&["BLPOP", "a", "0"])).unwrap();
     wait(100);
     proxy.stop();

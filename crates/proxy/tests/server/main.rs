@@ -11,6 +11,7 @@ mod gone;
 mod identity;
 mod keys;
 mod listening;
+mod logins;
 mod modes;
 mod names;
 mod oracle;
