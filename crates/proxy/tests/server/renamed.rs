@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,7 +193,9 @@ fn a_server_that_was_started_anew_is_asked_again() {
         talk(address, &script("get user:7"), usize::MAX);
         assert_eq!(told(&recorder.entries()), ["default delete user:7 absent"]);
         if kind == Kind::Redis7 {
-            let port = (redis.port ^ 1).to_string();
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port().to_string();
+            drop(free);
             redis.start_again(&["--cluster-enabled", "yes", "--cluster-port", &port]);
             for _ in 0..4 {
                 let heard = rest(TcpStream::connect(address).unwrap());

@@ -90,10 +90,11 @@ impl Redis {
         redis.answers().then_some(redis)
     }
 
-    /// Ends the server and starts one of its kind on the same port.
+    /// Ends the server and starts one of its kind on the same port, once nobody else has it.
     pub fn start_again(&mut self, extra: &[&str]) {
-        let answers = (0..5).any(|_| {
+        let answers = (0..50).any(|attempt| {
             self.kill();
+            wait(20 * attempt);
             let folder = self.directory.path();
             self.child = spawn(self.kind, self.port, folder, extra, &[]);
             self.answers()
