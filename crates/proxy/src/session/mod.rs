@@ -388,7 +388,15 @@ impl Session {
         match self.facts(table) {
             Some(facts) => self.stream(Some(facts)),
             None if self.begun.is_some() => Next::Continue,
-            None => Next::Learn,
+            None => self.learn_name(),
+        }
+    }
+
+    /// Asks for a name that the table does not have, if all of it is there to ask for.
+    fn learn_name(&self) -> Next {
+        match self.commands.arguments().whole(0) {
+            Some(_) => Next::Learn,
+            None => refuse(REFUSE_TOO_LONG),
         }
     }
 
@@ -486,7 +494,7 @@ impl Session {
         match facts {
             Some(facts) => self.known(facts),
             None if self.begun.is_some() => self.unknown(),
-            None => Next::Learn,
+            None => self.learn_name(),
         }
     }
 

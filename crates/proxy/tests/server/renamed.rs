@@ -252,3 +252,13 @@ fn what_a_long_command_is_is_decided_before_its_beginning_goes() {
         (Next::Continue, None)
     );
 }
+
+/// Of a name that was too long to be kept, the server was asked for the beginning alone, and what it
+/// said of that counted for the whole name. Such a name does not pass.
+#[test]
+fn a_name_that_is_not_kept_whole_is_refused() {
+    let bytes = command(&[&"x".repeat(70_000), "2"]);
+    let mut session = Session::new(Arc::new(Policy::builtin()), 0);
+    let next = session.take_commands(&Table::builtin(), &bytes).next;
+    assert!(matches!(next, Next::Refuse(_)), "{next:?}");
+}
