@@ -50,8 +50,9 @@ impl Kind {
 #[derive(Debug)]
 pub struct Redis {
     child: Child,
+    kind: Kind,
     port: u16,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Redis {
@@ -74,34 +75,40 @@ impl Redis {
 
     fn try_start(kind: Kind, extra: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
         let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
-        let child = Command::new(kind.program())
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--dir"])
-            .arg(folder.path())
-            .args(extra)
-            .envs(environment.iter().copied())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{kind:?} is not installed ({error}): run ./test debug")
-            });
         let mut redis = Self {
-            child,
+            child: spawn(kind, (port, folder.path()), extra, environment),
+            kind,
             port,
-            _folder: folder,
+            folder,
         };
+        redis.comes_up().then_some(redis)
+    }
+
+    /// Ends it and starts one of its kind on the same port, once nobody else has it.
+    pub fn start_again(&mut self, extra: &[&str]) {
+        let is_up = (0..50).any(|attempt| {
+            self.kill();
+            wait(20 * attempt);
+            self.child = spawn(self.kind, (self.port, self.folder.path()), extra, &[]);
+            self.comes_up()
+        });
+        assert!(is_up, "the server answers again");
+    }
+
+    /// Waits until it answers. Returns whether it does.
+    fn comes_up(&mut self) -> bool {
         for _ in 0..500 {
-            if redis.child.try_wait().unwrap().is_some() {
-                return None;
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
             }
-            if redis.answers() {
+            if self.answers() {
                 // Another server may have answered, which kept this one from the port.
                 wait(5);
-                return redis.child.try_wait().unwrap().is_none().then_some(redis);
+                return self.child.try_wait().unwrap().is_none();
             }
             wait(10);
         }
-        None
+        false
     }
 
     fn answers(&self) -> bool {
@@ -150,6 +157,23 @@ impl Redis {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+fn spawn(
+    kind: Kind,
+    (port, folder): (u16, &Path),
+    extra: &[&str],
+    environment: &[(&str, &str)],
+) -> Child {
+    Command::new(kind.program())
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--dir"])
+        .arg(folder)
+        .args(extra)
+        .envs(environment.iter().copied())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{kind:?} is not installed ({error}): run ./test debug"))
 }
 
 impl Drop for Redis {

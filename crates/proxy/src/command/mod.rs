@@ -5,10 +5,12 @@ mod extract;
 mod known;
 mod outcome;
 mod rule;
+mod served;
 mod table;
 
 pub use deadline::Deadline;
 pub use extract::{Extraction, KeyUse};
 pub use known::KnownCommands;
 pub use rule::{Meaning, Messages, Replaces, Rule, Sign};
-pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};
+pub use served::TableError;
+pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table};

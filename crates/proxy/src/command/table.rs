@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::resp::{Arguments, Frame};
+use crate::resp::Arguments;
 
 /// Facts about the commands of one server.
 #[derive(Debug, Clone, Default)]
@@ -179,11 +179,6 @@ pub enum FindKeys {
     Unknown,
 }
 
-/// A reply to COMMAND that is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server's reply to COMMAND has no {0} where one is expected")]
-pub struct TableError(&'static str);
-
 impl Table {
     /// The commands of Redis 7.0.15.
     pub fn builtin() -> Self {
@@ -196,39 +191,14 @@ impl Table {
         table
     }
 
-    /// The commands in a reply to `COMMAND` or `COMMAND INFO`; what the server does not know is left out.
-    /// Where a server before 7.0 does not say where keys are, the built-in copy does.
-    ///
-    /// # Errors
-    /// When the reply is not of the documented form.
-    pub fn from_reply(reply: &Frame) -> Result<Self, TableError> {
-        let mut table = Self::default();
-        let mut builtin = None;
-        for command in reply.elements().ok_or(TableError("list"))? {
-            let Some(fields) = command.elements() else {
-                if *command == Frame::Null {
-                    continue;
-                }
-                return Err(TableError("command"));
-            };
-            let name = name_of(fields)?;
-            let old = fields.get(8).and_then(Frame::elements).is_none();
-            let known = if old {
-                builtin.get_or_insert_with(Self::builtin).family(&name)
-            } else {
-                Self::default()
-            };
-            if known.commands.is_empty() {
-                table.insert_reply(command)?;
-            } else {
-                table.merge(known);
-            }
-        }
-        Ok(table)
+    /// The names of its commands, without those of subcommands.
+    pub fn names(&self) -> Vec<&[u8]> {
+        let names = self.commands.keys().map(AsRef::as_ref);
+        names.filter(|name: &&[u8]| !name.contains(&b'|')).collect()
     }
 
     /// The command called `name` and its subcommands.
-    fn family(&self, name: &str) -> Self {
+    pub(crate) fn family(&self, name: &str) -> Self {
         let of = |key: &[u8]| {
             let rest = key.strip_prefix(name.as_bytes());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"|"))
@@ -292,12 +262,16 @@ impl Table {
         self.commands.extend(other.commands);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
     /// All facts, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &CommandFacts> {
         self.commands.values().map(AsRef::as_ref)
     }
 
-    fn insert(&mut self, facts: CommandFacts) {
+    pub(super) fn insert(&mut self, facts: CommandFacts) {
         if let Some((container, _)) = facts.name.split_once('|')
             && let Some(entry) = self.commands.get_mut(container.as_bytes())
         {
@@ -307,45 +281,6 @@ impl Table {
         self.commands
             .insert(facts.name.as_bytes().into(), Arc::new(facts));
     }
-
-    fn insert_reply(&mut self, command: &Frame) -> Result<(), TableError> {
-        let fields = command.elements().ok_or(TableError("command"))?;
-        let name = name_of(fields)?;
-        let arity = fields
-            .get(1)
-            .and_then(Frame::integer)
-            .ok_or(TableError("arity"))?;
-        let words = fields
-            .get(2)
-            .and_then(Frame::elements)
-            .ok_or(TableError("list of flags"))?;
-        let flags = texts(words).fold(Flags::default(), Flags::named);
-        let specs = match fields.get(8).and_then(Frame::elements) {
-            Some(specs) => specs
-                .iter()
-                .map(spec_from_reply)
-                .collect::<Result<_, _>>()?,
-            // Servers before 7.0 name the first key, the last key and the step.
-            None => old_specs(fields, flags),
-        };
-        self.insert(CommandFacts {
-            name: name.into(),
-            arity,
-            flags,
-            specs,
-        });
-        for subcommand in fields.get(9).and_then(Frame::elements).unwrap_or_default() {
-            self.insert_reply(subcommand)?;
-        }
-        Ok(())
-    }
-}
-
-/// The name of a command that a reply describes, in lower case.
-fn name_of(fields: &[Frame]) -> Result<String, TableError> {
-    let name = fields.first().and_then(Frame::text);
-    let name = name.and_then(|name| std::str::from_utf8(name).ok());
-    Ok(name.ok_or(TableError("name"))?.to_ascii_lowercase())
 }
 
 /// A command name in lower case, without an allocation.
@@ -375,114 +310,6 @@ impl NameBuffer {
 
     fn bytes(&self) -> &[u8] {
         self.bytes.0.get(..self.length).unwrap_or_default()
-    }
-}
-
-fn texts(words: &[Frame]) -> impl Iterator<Item = &str> {
-    words
-        .iter()
-        .filter_map(|word| std::str::from_utf8(word.text()?).ok())
-}
-
-fn old_specs(fields: &[Frame], flags: Flags) -> Box<[KeySpec]> {
-    let number = |index: usize| {
-        fields
-            .get(index)
-            .and_then(Frame::integer)
-            .unwrap_or_default()
-    };
-    let (first, last, step) = (number(3), number(4), number(5));
-    let write = flags.contains(Flags::WRITE);
-    let access = if write {
-        Access::ACCESS.with(Access::UPDATE)
-    } else {
-        Access::ACCESS
-    };
-    if flags.contains(Flags::MOVABLE_KEYS) {
-        return [KeySpec {
-            access,
-            begin: BeginSearch::Unknown,
-            find: FindKeys::Unknown,
-        }]
-        .into();
-    }
-    if first <= 0 {
-        return [].into();
-    }
-    let last = if last < 0 { last } else { last - first };
-    let find = FindKeys::Range {
-        last,
-        step: step.max(1),
-        limit: 0,
-    };
-    [KeySpec {
-        access,
-        begin: BeginSearch::Index(first),
-        find,
-    }]
-    .into()
-}
-
-fn spec_from_reply(spec: &Frame) -> Result<KeySpec, TableError> {
-    let words = spec
-        .field(b"flags")
-        .and_then(Frame::elements)
-        .unwrap_or_default();
-    let search = spec
-        .field(b"begin_search")
-        .ok_or(TableError("begin_search"))?;
-    let find = spec.field(b"find_keys").ok_or(TableError("find_keys"))?;
-    Ok(KeySpec {
-        access: Access::from_words(texts(words)),
-        begin: begin_from_reply(search)?,
-        find: find_from_reply(find)?,
-    })
-}
-
-fn begin_from_reply(search: &Frame) -> Result<BeginSearch, TableError> {
-    let spec = search.field(b"spec");
-    let number = |name: &[u8]| {
-        spec.and_then(|spec| spec.field(name))
-            .and_then(Frame::integer)
-    };
-    match search.field(b"type").and_then(Frame::text) {
-        Some(b"index") => Ok(BeginSearch::Index(
-            number(b"index").ok_or(TableError("index"))?,
-        )),
-        Some(b"keyword") => {
-            let word = spec
-                .and_then(|spec| spec.field(b"keyword"))
-                .and_then(Frame::text);
-            let word = word.and_then(|word| std::str::from_utf8(word).ok());
-            let from = number(b"startfrom").ok_or(TableError("startfrom"))?;
-            Ok(BeginSearch::Keyword(
-                word.ok_or(TableError("keyword"))?.into(),
-                from,
-            ))
-        }
-        _ => Ok(BeginSearch::Unknown),
-    }
-}
-
-fn find_from_reply(find: &Frame) -> Result<FindKeys, TableError> {
-    let spec = find.field(b"spec");
-    let number = |name: &'static str| {
-        spec.and_then(|spec| spec.field(name.as_bytes()))
-            .and_then(Frame::integer)
-            .ok_or(TableError(name))
-    };
-    match find.field(b"type").and_then(Frame::text) {
-        Some(b"range") => Ok(FindKeys::Range {
-            last: number("lastkey")?,
-            step: number("keystep")?.max(1),
-            limit: number("limit")?,
-        }),
-        Some(b"keynum") => Ok(FindKeys::Count {
-            index: number("keynumidx")?,
-            first: number("firstkey")?,
-            step: number("keystep")?.max(1),
-        }),
-        _ => Ok(FindKeys::Unknown),
     }
 }
 
@@ -563,33 +390,5 @@ mod tests {
         let mut arguments = Arguments::default();
         arguments.push(&[b'x'; 500]);
         assert!(table.find(&arguments).is_none());
-    }
-
-    /// A server before 7.0 names one first and one last key, and of ZUNIONSTORE none: whole commands had no
-    /// entries (proxy 7). What the built-in copy knows comes from there, subcommands included.
-    #[test]
-    fn what_an_old_server_leaves_open_is_in_the_built_in_copy() {
-        let old = |name: &str, first: i64| {
-            let words = vec![Frame::Simple(b"write".to_vec())];
-            let numbers = [first, first, 1].map(Frame::Integer);
-            let head = [
-                Frame::Bulk(name.as_bytes().to_vec()),
-                Frame::Integer(-4),
-                Frame::Array(words),
-            ];
-            Frame::Array(head.into_iter().chain(numbers).collect())
-        };
-        let reply = Frame::Array(vec![
-            old("zunionstore", 0),
-            old("client", 0),
-            old("own.set", 1),
-        ]);
-        let table = Table::from_reply(&reply).unwrap();
-        let builtin = Table::builtin();
-        for name in ["zunionstore", "client|reply"] {
-            assert_eq!(table.named(name), builtin.named(name), "{name}");
-        }
-        let begin = &table.named("own.set").unwrap().specs.first().unwrap().begin;
-        assert_eq!(*begin, BeginSearch::Index(1));
     }
 }

@@ -42,8 +42,6 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The state that the connections of one worker share.
 pub(super) struct Shared<K> {
     pub(super) config: ProxyConfig,
-    /// True if the server sends no client to another server.
-    pub(super) alone: bool,
     pub(super) side: Rc<Side>,
     pub(super) sink: RefCell<K>,
     /// Connections that wait for a commit.
@@ -98,6 +96,8 @@ pub(super) const REFUSE_UNACKNOWLEDGED: &str =
     "ERR probity: the log does not take entries; the operation is not acknowledged";
 const REFUSE_UNKNOWN_KEYS: &str =
     "ERR probity: the server does not say which keys a command touches";
+const REFUSE_UNKNOWN_COMMAND: &str =
+    "ERR probity: the server does not say now what this command is; nothing is done, try again";
 
 const REFUSE_CROWDED: &str =
     "ERR probity: too many commands wait behind one that blocks; send them when it is answered";
@@ -110,14 +110,16 @@ pub(super) enum Flow {
 
 impl<K: EntrySink> Connection<K> {
     pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: Connected) -> Self {
-        shared.side.forget_learned();
         let policy = Arc::clone(&shared.config.policy);
         let mut session = Session::new(Arc::clone(&policy), server.db);
         if let Some(db) = server.db_owed {
             session.owe_db(db);
         }
-        if shared.alone {
+        if shared.side.is_alone() {
             session.without_redirects();
+        }
+        if server.locked {
+            session.locked();
         }
         if !server.users {
             session.without_users();
@@ -223,6 +225,7 @@ impl<K: EntrySink> Connection<K> {
             Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.to_owned()),
             Ok(Answer::Keys(keys)) => self.session.resolve(keys.as_deref()),
             Ok(Answer::BareKeys(keys)) => self.session.resolve_bare(keys.as_deref()),
+            Ok(Answer::NotLearned) => Next::Refuse(REFUSE_UNKNOWN_COMMAND.to_owned()),
             Ok(Answer::Learned) => self.session.learn(&self.shared.side.table()),
             Ok(Answer::Time(time)) => self.session.timed(&self.shared.side.table(), time),
         };
@@ -371,8 +374,10 @@ impl<K: EntrySink> Connection<K> {
         match next {
             Next::Continue => return true,
             Next::Replace => {
-                let bytes = self.session.take_replacement();
-                self.inbox.replace_held(&bytes.unwrap_or_default());
+                let Some(bytes) = self.session.take_replacement() else {
+                    return self.go_on(Next::Refuse(REFUSE_UNKNOWN_COMMAND.to_owned()));
+                };
+                self.inbox.replace_held(&bytes);
                 return true;
             }
             Next::Wait => self.waits = true,
@@ -396,7 +401,7 @@ impl<K: EntrySink> Connection<K> {
             }
             Next::Learn => {
                 let name = self.session.arguments().beginning(0).to_vec();
-                self.answer = Some(Box::pin(async move { side.learn(name).await }));
+                self.answer = Some(Box::pin(async move { Ok(side.learn(name).await) }));
             }
         }
         false

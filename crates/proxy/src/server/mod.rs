@@ -8,6 +8,7 @@ mod inbox;
 mod outbox;
 mod places;
 mod side;
+mod support;
 mod upstream;
 
 use std::cell::{Cell, RefCell};
@@ -32,8 +33,9 @@ use crate::sink::{EntrySink, SinkError, SinkSource};
 pub(crate) use clock::now;
 use connection::{Connection, READ_BYTES, Shared};
 use places::{bind, clients_max};
-pub use side::Support;
-use side::{Side, examine};
+use side::Side;
+pub use support::Support;
+use support::examine;
 use upstream::{BoxSocket, connect, keep_alive};
 
 /// Reason why the proxy does not start or did not stop cleanly.
@@ -125,7 +127,7 @@ impl Proxy {
             let worker = Worker {
                 config: config.clone(),
                 table: Arc::clone(&table),
-                alone: support.is_alone(),
+                support: support.clone(),
                 source: Arc::clone(source),
                 clients: Arc::clone(&clients),
                 receiver,
@@ -311,8 +313,7 @@ impl Client {
 struct Worker<S: SinkSource> {
     config: ProxyConfig,
     table: Arc<Table>,
-    /// True if the server sends no client to another server.
-    alone: bool,
+    support: Support,
     source: Arc<S>,
     clients: Arc<AtomicUsize>,
     receiver: mpsc::Receiver<Client>,
@@ -345,9 +346,8 @@ impl<S: SinkSource> Worker<S> {
 
     async fn run(mut self, sink: S::Sink) {
         let shared = Rc::new(Shared {
-            side: Side::new(&self.config, Arc::clone(&self.table)),
+            side: Side::new(&self.config, Arc::clone(&self.table), &self.support),
             config: self.config.clone(),
-            alone: self.alone,
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),
             stopping: Cell::new(false),
@@ -402,7 +402,12 @@ async fn client_task<K: EntrySink>(
     clients: Arc<AtomicUsize>,
 ) {
     if let Ok(mut socket) = client.into_socket() {
-        match connect(&shared.config).await {
+        let connecting = async {
+            let server = connect(&shared.config).await?;
+            shared.side.meet().await?;
+            Ok::<_, io::Error>(server)
+        };
+        match connecting.await {
             Ok(server) => Connection::new(shared, socket, server).run().await,
             Err(error) => {
                 let text = format!("-ERR probity: no connection to the server: {error}\r\n");

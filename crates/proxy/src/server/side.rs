@@ -1,153 +1,25 @@
-//! The proxy's own questions to the server: its kind, its commands, and the arguments that are
-//! keys.
+//! The proxy's own questions while it runs: unknown commands, the arguments that are keys, the
+//! time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::clock::now;
-use super::upstream::{BoxSocket, ask, connect_own, in_time, refused};
-use crate::audit::put_name;
+use super::support::{Support, examine_again};
+use super::upstream::{Line, connect_own, in_time, refused};
 use crate::command::{Access, KeyUse, KnownCommands, Table};
 use crate::config::{Backend, ProxyConfig};
-use crate::resp::{Arguments, Frame, FrameReader, Limits, parse_canonical};
-
-/// The kind of the server, and the source of its command table: for the operator to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Support {
-    server: String,
-    commands: Commands,
-    alone: bool,
-}
-
-impl Support {
-    /// Returns whether the server says that it is alone, so that it sends no client to another
-    /// server.
-    pub(super) const fn is_alone(&self) -> bool {
-        self.alone
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Commands {
-    /// The server tells its commands, and which arguments are keys.
-    Served,
-    /// The server tells its commands, but not which arguments are keys.
-    Old,
-    /// The server tells nothing.
-    Builtin,
-}
-
-impl fmt::Display for Support {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let commands = match self.commands {
-            Commands::Served => "it describes its own commands, those of modules included",
-            Commands::Old => {
-                "it is older than 7.0 and does not tell which arguments are keys: commands up to \
-                 7.0 are known from a built-in table, others by their first and last key"
-            }
-            Commands::Builtin => {
-                "it does not answer COMMAND: commands up to 7.0 are known from a built-in table, \
-                 others are recorded as run, without their keys"
-            }
-        };
-        write!(f, "{}; {commands}", self.server)
-    }
-}
-
-/// Learns what the server is and which commands it has.
-///
-/// # Errors
-/// When it does not answer, or is of a kind that leads clients past the log.
-pub(super) async fn examine(config: &ProxyConfig) -> io::Result<(Table, Support)> {
-    let mut socket = connect_own(config).await?;
-    let mut reader = FrameReader::new(Limits::SERVER);
-    let (server, alone) = if matches!(config.backend, Backend::Store(_)) {
-        ("the embedded store".to_owned(), true)
-    } else {
-        let asking = ask(&mut socket, &mut reader, &[b"INFO", b"server"]);
-        let reply = in_time(config.answer_timeout, "no answer to INFO", asking).await?;
-        describe(&reply)?
-    };
-    let asking = ask(&mut socket, &mut reader, &[b"COMMAND"]);
-    let reply = in_time(config.answer_timeout, "no answer to COMMAND", asking).await?;
-    let mut table = Table::builtin();
-    let commands = match reply {
-        Frame::Error(text) if is_unready(&text) => return Err(refused(&text)),
-        Frame::Error(_) => Commands::Builtin,
-        reply => {
-            table.merge(Table::from_reply(&reply).map_err(io::Error::other)?);
-            let old = reply.elements().is_some_and(|commands| {
-                let fields = |command: &Frame| command.elements().map_or(0, <[Frame]>::len);
-                commands.iter().all(|command| fields(command) < 9)
-            });
-            if old { Commands::Old } else { Commands::Served }
-        }
-    };
-    let support = Support {
-        server,
-        commands,
-        alone,
-    };
-    Ok((table, support))
-}
-
-/// The server's name and version, and whether it says that it is alone, unless it is one that cannot stand behind a proxy.
-fn describe(info: &Frame) -> io::Result<(String, bool)> {
-    let text = match info {
-        Frame::Error(text) if is_unready(text) => return Err(refused(text)),
-        Frame::Error(_) => {
-            let unknown = "a server that does not tell its version and mode";
-            return Ok((unknown.to_owned(), false));
-        }
-        info => String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned(),
-    };
-    let field = |name: &str| {
-        let found = text.lines().find_map(|line| line.strip_prefix(name));
-        found.and_then(|rest| rest.strip_prefix(':'))
-    };
-    let mode = field("redis_mode").or_else(|| field("server_mode"));
-    match mode {
-        Some("cluster") => Err(io::Error::other(
-            "it is a node of a cluster, which redirects clients to nodes where nothing is recorded; \
-             put the proxy before a server without cluster mode",
-        )),
-        Some("sentinel") => Err(io::Error::other(
-            "it is a sentinel, which leads clients to a server where nothing is recorded; \
-             put the proxy before that server",
-        )),
-        _ => {
-            let (name, version) = match field("valkey_version") {
-                Some(version) => ("Valkey", version),
-                None => ("Redis", field("redis_version").unwrap_or("of no version")),
-            };
-            let mut said = String::new();
-            put_name(&mut said, version.as_bytes());
-            Ok((format!("{name} {said}"), mode == Some("standalone")))
-        }
-    }
-}
-
-/// Returns whether a server says that it answers no client now, or none without a login.
-fn is_unready(error: &[u8]) -> bool {
-    [
-        &b"NOAUTH"[..],
-        b"LOADING",
-        b"MASTERDOWN",
-        b"DENIED",
-        b"ERR max number of clients",
-    ]
-    .iter()
-    .any(|word| error.starts_with(word))
-}
+use crate::resp::{Arguments, Frame, parse_canonical};
 
 /// The answer to a question.
 pub(super) enum Answer {
-    /// The table may know the command now.
+    /// The table knows the command now, or the server has none of that name.
     Learned,
+    /// The server does not say now whether it has such a command.
+    NotLearned,
     /// The keys of a command; `None` when the server does not say.
     Keys(Option<Vec<KeyUse>>),
     /// The keys of a command whose use of them the server does not describe.
@@ -156,11 +28,13 @@ pub(super) enum Answer {
     Time(Option<i64>),
 }
 
-/// The connection beside the clients' connections, shared by the clients of one worker.
+/// The connection beside the clients' connections, shared by the clients of one worker, and what
+/// was learned of the server on it.
 pub(super) struct Side {
     config: ProxyConfig,
     commands: RefCell<KnownCommands>,
-    socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
+    support: RefCell<Support>,
+    line: tokio::sync::Mutex<Option<Line>>,
     /// The lead of the server's clock over the proxy's when it was asked last, in milliseconds.
     ahead: Cell<Option<i64>>,
 }
@@ -169,11 +43,12 @@ pub(super) struct Side {
 const SURELY_AHEAD: i64 = 60_000;
 
 impl Side {
-    pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
+    pub(super) fn new(config: &ProxyConfig, table: Arc<Table>, support: &Support) -> Rc<Self> {
         Rc::new(Self {
             config: config.clone(),
             commands: RefCell::new(KnownCommands::new(table)),
-            socket: tokio::sync::Mutex::new(None),
+            support: RefCell::new(support.clone()),
+            line: tokio::sync::Mutex::new(None),
             ahead: Cell::new(None),
         })
     }
@@ -183,21 +58,39 @@ impl Side {
         self.commands.borrow().table()
     }
 
-    /// Forgets the commands that were learned: a connection that begins may meet a server that was
-    /// started anew, with other names.
-    pub(super) fn forget_learned(&self) {
+    /// Returns whether the server said that it sends no client to another server.
+    pub(super) fn is_alone(&self) -> bool {
+        self.support.borrow().is_alone()
+    }
+
+    /// Makes sure that what is known is of the server that a client has just connected to. Any
+    /// reply on the connection that it was learned on, even an error, shows that this server still
+    /// runs; without one it is learned anew. What was learned since the start is asked for again.
+    /// The embedded store stays the same.
+    pub(super) async fn meet(&self) -> io::Result<()> {
+        if matches!(self.config.backend, Backend::Store(_)) {
+            return Ok(());
+        }
+        self.ask(&[b"PING"]).await?;
         self.commands.borrow_mut().forget();
+        Ok(())
     }
 
-    /// Asks about a command that the table does not have: of a module, or one that was given another name.
-    pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<Answer> {
-        let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
-        let learned = Table::from_reply(&reply).unwrap_or_default();
-        self.commands.borrow_mut().learn(&name, learned);
-        Ok(Answer::Learned)
+    /// Asks about a command that the table does not have: of a module, or one that was given
+    /// another name. An error is no answer.
+    pub(super) async fn learn(&self, name: Vec<u8>) -> Answer {
+        let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await;
+        let one = |reply: &Frame| reply.elements().is_some_and(|all| all.len() == 1);
+        let table = reply.ok().filter(one).map(|it| Table::from_reply(&it));
+        let Some(Ok(found)) = table else {
+            return Answer::NotLearned;
+        };
+        self.commands.borrow_mut().learn(&name, found);
+        Answer::Learned
     }
 
-    /// Asks which of `arguments` are keys. An error is no answer, and not the answer that there are none.
+    /// Asks which of `arguments` are keys. An error is not the answer that there are none. One that
+    /// the server gives to everything at the moment is no answer at all.
     pub(super) async fn keys(&self, asked: Asked) -> io::Result<Answer> {
         let of = |words: [&'static [u8]; 2]| {
             let mut command: Vec<&[u8]> = words.to_vec();
@@ -209,7 +102,12 @@ impl Side {
             return Ok(Answer::Keys(Some(keys)));
         }
         let reply = self.ask(&of([b"COMMAND", b"GETKEYS"])).await?;
-        Ok(Answer::BareKeys(keys_of(&reply, &asked)))
+        match &reply {
+            Frame::Error(text) if !(text.starts_with(b"ERR ") || text.starts_with(b"NOPERM")) => {
+                Err(refused(text))
+            }
+            reply => Ok(Answer::BareKeys(keys_of(reply, &asked))),
+        }
     }
 
     /// Asks for the server's time. A missing answer leaves it unknown, which is no reason to refuse
@@ -235,21 +133,31 @@ impl Side {
     /// Asks; once more where a connection that was open before turns out to be dead.
     async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
         let asking = async {
-            let mut place = self.socket.lock().await;
+            let mut place = self.line.lock().await;
             // A connection that failed once, or is given up, is not used again.
-            if let Some((mut socket, mut reader)) = place.take()
-                && let Ok(reply) = ask(&mut socket, &mut reader, command).await
+            if let Some(mut line) = place.take()
+                && let Ok(reply) = line.ask(command).await
             {
-                *place = Some((socket, reader));
+                *place = Some(line);
                 return Ok(reply);
             }
-            let mut socket = connect_own(&self.config).await?;
-            let mut reader = FrameReader::new(Limits::SERVER);
-            let reply = ask(&mut socket, &mut reader, command).await?;
-            *place = Some((socket, reader));
+            let mut line = self.open().await?;
+            let reply = line.ask(command).await?;
+            *place = Some(line);
             Ok(reply)
         };
         in_time(self.config.answer_timeout, "no answer", asking).await
+    }
+
+    /// A new connection, which may lead to another server: then all is learned on it again.
+    async fn open(&self) -> io::Result<Line> {
+        let mut line = Line::new(connect_own(&self.config).await?);
+        let known = self.support.borrow().clone();
+        if let Some((table, support)) = examine_again(&self.config, &mut line, &known).await? {
+            self.commands.replace(KnownCommands::new(Arc::new(table)));
+            self.support.replace(support);
+        }
+        Ok(line)
     }
 }
 
@@ -276,7 +184,7 @@ fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
     for element in reply.elements()? {
         let (key, access) = match element.elements() {
             Some([key, flags]) => {
-                let words = flags.elements().unwrap_or_default().iter();
+                let words = flags.elements()?.iter();
                 let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
                 (key.text()?, Access::from_words(words).logical())
             }

@@ -62,6 +62,8 @@ pub(super) struct Connected {
     pub(super) db: u64,
     /// The database to choose once the client has logged in.
     pub(super) db_owed: Option<u64>,
+    /// True if it lets nobody in without a login.
+    pub(super) locked: bool,
     /// True if it knows users.
     pub(super) users: bool,
 }
@@ -75,19 +77,21 @@ pub(super) async fn connect(config: &ProxyConfig) -> io::Result<Connected> {
     };
     let connecting = async {
         let mut socket = open(upstream).await?;
-        let (mut db, mut db_owed) = (upstream.db, None);
-        if db != 0
-            && let Frame::Error(text) = select(&mut socket, db).await?
-        {
-            if !text.starts_with(b"NOAUTH") {
-                return Err(refused(&text));
-            }
-            (db, db_owed) = (0, Some(db));
-        }
+        let db = upstream.db;
+        let reply = match db {
+            0 => ping(&mut socket).await?,
+            db => select(&mut socket, db).await?,
+        };
+        let locked = match reply {
+            Frame::Error(text) if text.starts_with(b"NOAUTH") => true,
+            Frame::Error(text) if db != 0 || is_farewell(&text) => return Err(refused(&text)),
+            _ => false,
+        };
         Ok(Connected {
             socket,
-            db,
-            db_owed,
+            db: if locked { 0 } else { db },
+            db_owed: (locked && db != 0).then_some(db),
+            locked,
             users: true,
         })
     };
@@ -100,6 +104,7 @@ impl Connected {
             socket: Box::pin(StoreSocket::new(Arc::clone(store))),
             db: 0,
             db_owed: None,
+            locked: false,
             users: false,
         }
     }
@@ -157,6 +162,17 @@ async fn select(socket: &mut BoxSocket, db: u64) -> io::Result<Frame> {
     ask(socket, &mut reader, &[b"SELECT", db.as_bytes()]).await
 }
 
+/// Asks for a sign of life, which a server gives nobody whom it does not let in.
+async fn ping(socket: &mut BoxSocket) -> io::Result<Frame> {
+    let mut reader = FrameReader::new(Limits::SERVER);
+    ask(socket, &mut reader, &[b"PING"]).await
+}
+
+/// Returns whether a server says so before it closes a connection that it does not take.
+fn is_farewell(error: &[u8]) -> bool {
+    error.starts_with(b"ERR max number of clients") || error.starts_with(b"DENIED")
+}
+
 async fn log_in(upstream: &Upstream) -> io::Result<BoxSocket> {
     let mut socket = open(upstream).await?;
     if let Some(password) = &upstream.password {
@@ -212,8 +228,28 @@ const COMMAND_WORD_BYTES: usize = 32;
 /// the names of its keys are taken from.
 const ANSWER_BYTES_MAX: usize = Limits::COMMAND_BYTES_KEPT_MAX;
 
+/// A connection for the proxy's own questions.
+pub(super) struct Line {
+    socket: BoxSocket,
+    reader: FrameReader,
+}
+
+impl Line {
+    pub(super) fn new(socket: BoxSocket) -> Self {
+        Self {
+            socket,
+            reader: FrameReader::new(Limits::SERVER),
+        }
+    }
+
+    /// Sends a command and gives its reply.
+    pub(super) async fn ask(&mut self, command: &[&[u8]]) -> io::Result<Frame> {
+        ask(&mut self.socket, &mut self.reader, command).await
+    }
+}
+
 /// Sends a command and gives its reply.
-pub(super) async fn ask(
+async fn ask(
     socket: &mut BoxSocket,
     reader: &mut FrameReader,
     command: &[&[u8]],

@@ -29,6 +29,9 @@ pub(super) enum Effect {
     Select {
         db: u64,
     },
+    /// A form of `AUTH` or `SELECT` that no server accepts: nobody would know what one did that
+    /// did.
+    Unknown,
     Reset,
     Quit,
     Monitor,
@@ -73,6 +76,7 @@ impl Effect {
             "auth" if arguments.len() == 2 => Self::Auth {
                 user: b"default".to_vec(),
             },
+            "auth" => Self::Unknown,
             "hello" => hello(arguments),
             "client|setname" => Self::SetName { name: text(2) },
             "client|reply" if arguments.len() == 3 => {
@@ -82,7 +86,7 @@ impl Effect {
                 .whole(1)
                 .and_then(|text| std::str::from_utf8(text).ok())
                 .and_then(|text| text.parse().ok())
-                .map_or(Self::None, |db| Self::Select { db }),
+                .map_or(Self::Unknown, |db| Self::Select { db }),
             "reset" => Self::Reset,
             "quit" => Self::Quit,
             "monitor" => Self::Monitor,
@@ -108,7 +112,7 @@ impl Effect {
             Self::WhoAmI => matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)) && !head.null,
             Self::GetName => head.null || matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)),
             // Their confirmations are messages of their own.
-            Self::Subscribe { .. } | Self::Unsubscribe { .. } => false,
+            Self::Subscribe { .. } | Self::Unsubscribe { .. } | Self::Unknown => false,
             _ => simple(b"OK"),
         }
     }

@@ -23,6 +23,7 @@ const REPLICATION: &str = "replication does not pass through the proxy";
 const ZERO: &str = "a zero byte in the name of a command does not pass through the proxy";
 const ZERO_BEFORE_KEYS: &str =
     "a zero byte in a word that keys follow does not pass through the proxy";
+const DEBUGGER: &str = "the debugger of scripts does not pass through the proxy";
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
 impl Session {
@@ -40,6 +41,9 @@ impl Session {
         // The server tries each of them, and its one reply does not say which it refused.
         if name == "hello" && logins(arguments) > 1 {
             return Gate::Refuse(LOGINS);
+        }
+        if starts_debugger(name, arguments) {
+            return Gate::Refuse(DEBUGGER);
         }
         let refusal = match name {
             "client|reply" => {
@@ -97,6 +101,13 @@ impl Session {
 /// Returns whether the command is `CLIENT CAPA`, which a server may not describe.
 fn is_capa(name: &str, arguments: &Arguments) -> bool {
     name == "client|capa" || name == "client" && arguments.is_word(1, "capa")
+}
+
+/// Returns whether the command begins the debugger of scripts, in which the server takes what
+/// follows for words of the debugger.
+fn starts_debugger(name: &str, arguments: &Arguments) -> bool {
+    let is_debug = name == "script|debug" || name == "script" && arguments.is_word(1, "debug");
+    is_debug && (arguments.is_word(2, "yes") || arguments.is_word(2, "sync"))
 }
 
 /// Returns the number of options AUTH in a HELLO.

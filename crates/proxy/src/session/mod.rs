@@ -31,6 +31,7 @@ use channels::Channels;
 use effect::Effect;
 use gate::Gate;
 use pending::{Pending, is_secret};
+use question::Doubt;
 use record::Work;
 pub use reply::End;
 
@@ -91,8 +92,8 @@ pub struct Session {
     multis: usize,
     /// True while nothing is forwarded until everything is answered.
     fence: bool,
-    /// True while the beginning of a long command is on its way and its end has not come.
-    streams: bool,
+    /// The command whose beginning is on its way and whose end has not come.
+    begun: Option<Begun>,
     pending: VecDeque<Pending>,
     queued: VecDeque<Pending>,
     pending_bytes: usize,
@@ -123,6 +124,12 @@ pub struct Session {
     db_owed: Option<u64>,
     /// True if the name is to be asked for once the server lets the client in.
     name_owed: bool,
+    /// True once a login has succeeded, until what is owed is asked for.
+    let_in: bool,
+    /// True if the server let nobody in without a login when the connection began.
+    locked: bool,
+    /// A login of which only the server knows what became of it.
+    doubt: Option<Doubt>,
     /// True if the backend knows users at all.
     users: bool,
     /// True if the server may send the client to another one.
@@ -131,6 +138,11 @@ pub struct Session {
     name: Option<String>,
     actor: Actor,
 }
+
+/// The facts about a long command when its beginning went; they are not looked up again. There are
+/// none about one that the server said it does not have.
+#[derive(Debug, Clone)]
+struct Begun(Option<Arc<CommandFacts>>);
 
 /// The server's time in milliseconds since 1970, if it was asked and answered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -188,7 +200,7 @@ impl Session {
             spoke: false,
             multis: 0,
             fence: false,
-            streams: false,
+            begun: None,
             pending: VecDeque::new(),
             queued: VecDeque::new(),
             pending_bytes: 0,
@@ -210,6 +222,9 @@ impl Session {
             db,
             db_owed: None,
             name_owed: false,
+            let_in: false,
+            locked: false,
+            doubt: None,
             users: true,
             redirects: true,
             principal: None,
@@ -223,6 +238,11 @@ impl Session {
     /// Says that what answers knows no users, so that nobody can have logged in.
     pub const fn without_users(&mut self) {
         self.users = false;
+    }
+
+    /// Says that the server lets nobody in without a login, so that whoever it names has logged in.
+    pub const fn locked(&mut self) {
+        self.locked = true;
     }
 
     /// Says that the server sends nobody to another one, so that a script's error is no redirect.
@@ -325,14 +345,11 @@ impl Session {
             return refuse(reason);
         }
         if !self.commands.is_between_commands() {
-            return self.stream(facts.as_deref());
+            return self.stream(facts);
         }
         match facts {
             Some(facts) => self.known(facts),
-            None => match self.gate("") {
-                Gate::Refuse(reason) => refuse(reason),
-                Gate::Wait | Gate::Open => self.admit(None, &[]),
-            },
+            None => self.unknown(),
         }
     }
 
@@ -347,22 +364,48 @@ impl Session {
         if self.commands.is_between_commands() {
             self.command(table)
         } else {
-            self.learn(table)
+            self.begin(table)
         }
     }
 
     /// Lets the beginning of a long command go, of which more is to come. A question of the proxy's own
     /// may follow the replies that are awaited behind a fence, and would become a part of it.
-    fn stream(&mut self, facts: Option<&CommandFacts>) -> Next {
+    fn stream(&mut self, facts: Option<Arc<CommandFacts>>) -> Next {
         // The server refuses a command that it does not know either.
-        if !facts.is_none_or(gate::may_stream) {
+        if !facts.as_deref().is_none_or(gate::may_stream) {
             return refuse(REFUSE_TOO_LONG);
         }
         if self.is_fenced() {
             return Next::Wait;
         }
-        self.streams = true;
+        self.begun = Some(Begun(facts));
         Next::Continue
+    }
+
+    /// Lets the beginning of a long command go, if the table knows it; where that has changed
+    /// meanwhile, it is asked for again.
+    fn begin(&mut self, table: &Table) -> Next {
+        match self.facts(table) {
+            Some(facts) => self.stream(Some(facts)),
+            None if self.begun.is_some() => Next::Continue,
+            None => self.learn_name(),
+        }
+    }
+
+    /// Asks for a name that the table does not have, if all of it is there to ask for.
+    fn learn_name(&self) -> Next {
+        match self.commands.arguments().whole(0) {
+            Some(_) => Next::Learn,
+            None => refuse(REFUSE_TOO_LONG),
+        }
+    }
+
+    /// The facts about the command under way, as they were when its beginning went.
+    fn facts(&self, table: &Table) -> Option<Arc<CommandFacts>> {
+        match &self.begun {
+            Some(Begun(facts)) => facts.clone(),
+            None => table.find(self.commands.arguments()).map(Arc::clone),
+        }
     }
 
     /// Returns whether replies are awaited before the next command may go.
@@ -421,18 +464,17 @@ impl Session {
         if self.commands.is_between_commands() {
             return taken(0, Next::Continue);
         }
-        let arguments = self.commands.arguments();
         let named = self.commands.name_is_known();
-        let facts = table.find(arguments).filter(|_| named);
-        let refusal = gate::refusal_of_name(facts.map(|facts| &**facts), arguments);
+        let facts = self.facts(table).filter(|_| named);
+        let refusal = gate::refusal_of_name(facts.as_deref(), self.commands.arguments());
         if let (true, Some(reason)) = (named, refusal) {
             return taken(hold, refuse(reason));
         }
         if hold > STREAM_BYTES && !self.commands.is_inline() {
-            let next = match facts {
-                _ if !named => refuse(REFUSE_TOO_LONG),
-                None => Next::Learn,
-                Some(facts) => self.stream(Some(&**facts)),
+            let next = if named {
+                self.begin(table)
+            } else {
+                refuse(REFUSE_TOO_LONG)
             };
             let hold = if next == Next::Continue { 0 } else { hold };
             return taken(hold, next);
@@ -442,7 +484,7 @@ impl Session {
     }
 
     fn command(&mut self, table: &Table) -> Next {
-        let facts = table.find(self.commands.arguments()).map(Arc::clone);
+        let facts = self.facts(table);
         if let Some(reason) = gate::refusal(facts.as_deref(), self.commands.arguments()) {
             return refuse(reason);
         }
@@ -451,7 +493,17 @@ impl Session {
         }
         match facts {
             Some(facts) => self.known(facts),
-            None => Next::Learn,
+            None if self.begun.is_some() => self.unknown(),
+            None => self.learn_name(),
+        }
+    }
+
+    /// Lets a command go that the server says it does not have.
+    fn unknown(&mut self) -> Next {
+        match self.gate("") {
+            Gate::Refuse(reason) => refuse(reason),
+            Gate::Wait => Next::Wait,
+            Gate::Open => self.admit(None, &[]),
         }
     }
 
@@ -482,17 +534,22 @@ impl Session {
     }
 
     fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse]) -> Next {
-        self.streams = false;
         let name = facts.map_or("", |facts| &*facts.name);
+        let replacement = self.replace(name);
+        if self.begun.take().is_some() && replacement.is_some() {
+            // Its beginning has gone: the rest would be taken for a part of it.
+            return refuse(REFUSE_TOO_LONG);
+        }
         let mut pending = Pending::new(facts, self.commands.arguments(), keys);
         pending.time_before = std::mem::take(&mut self.time_before).shown();
-        self.replacement = self.replace(name);
+        self.replacement = replacement;
         self.commands.forget(is_secret(name));
         self.fence = match &pending.effect {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
             // The store takes nothing of a command that it refuses.
             Effect::Hello { name: Some(_), .. } => self.users,
-            Effect::Auth { .. } => self.db_owed.is_some() || self.name_owed,
+            Effect::Auth { .. } => self.owes(),
+            Effect::Exec => self.owes() && self.transaction_logs_in(),
             _ => false,
         };
         self.multis += usize::from(pending.effect == Effect::Multi);

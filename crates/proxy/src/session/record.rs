@@ -24,6 +24,8 @@ pub(super) enum Known {
     Reply,
     Lost,
     Aborted,
+    /// The reply was another one, and this is what it came to.
+    Told(Outcome),
 }
 
 /// The steps to take in order before the next reply is looked at.
@@ -94,7 +96,15 @@ impl Session {
                 }
             }
         }
-        self.settled = self.received;
+        self.settle();
+    }
+
+    /// Lets the client read what has come, unless the entry of a login waits for the server's
+    /// answer.
+    pub(super) const fn settle(&mut self) {
+        if self.doubt.is_none() {
+            self.settled = self.received;
+        }
     }
 
     /// Returns whether the work waits for the server's time, which [`Session::tell_time`] gives.
@@ -194,10 +204,7 @@ impl Session {
                 self.name = Some(name_of(name)).filter(|name| !name.is_empty());
             }
             Effect::Select { db } => self.db = *db,
-            Effect::Reset => {
-                (self.principal, self.name, self.db) = (None, None, 0);
-                self.name_owed = false;
-            }
+            Effect::Reset => (self.principal, self.name, self.db) = (None, None, 0),
             _ => return,
         }
         self.refresh_actor();
@@ -221,6 +228,10 @@ impl Session {
         self.is_error() && words.iter().any(|word| text.begins_with(word))
     }
 
+    pub(super) fn is_denial(&self) -> bool {
+        self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"])
+    }
+
     /// The outcome as far as the kind of the reply tells it.
     fn overall(&self, pending: &Pending, known: Known) -> (Outcome, &'static str) {
         match known {
@@ -232,10 +243,9 @@ impl Session {
                 (Outcome::Failed, "")
             }
             Known::Lost => (Outcome::Failed, ",\"reply\":\"lost\""),
+            Known::Told(outcome) => (outcome, ""),
             Known::Aborted => (Outcome::Failed, ",\"exec\":\"aborted\""),
-            Known::Reply if self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"]) => {
-                (Outcome::Denied, "")
-            }
+            Known::Reply if self.is_denial() => (Outcome::Denied, ""),
             // Some keys may have reached the other server before the error.
             Known::Reply if &*pending.name == "migrate" && self.is_error() => {
                 (Outcome::Failed, PERHAPS)

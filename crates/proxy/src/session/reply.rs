@@ -33,6 +33,9 @@ pub enum End {
     /// The server does not say who is logged in.
     #[error("the server does not say who is logged in; let the user run ACL WHOAMI")]
     Identity,
+    /// The server answers the proxy's questions with an error of the moment.
+    #[error("the server does not say now who the client is; connect again")]
+    NotNow,
     /// A transaction holds more than can be remembered.
     #[error("a transaction may hold commands of {} MiB; send it in parts", QUEUED_BYTES_MAX >> 20)]
     TooMuch,
@@ -71,7 +74,7 @@ pub(super) enum Early {
 }
 
 /// The possible users and databases, and the same as members of a payload.
-type Lost = (Perhaps, Option<Arc<str>>);
+pub(super) type Lost = (Perhaps, Option<Arc<str>>);
 
 /// A member of the payload of a mismatch within EXEC.
 const IN_DOUBT: &str =
@@ -125,9 +128,9 @@ impl Session {
             }
         }
         out.extend_from_slice(input.get(copied..at).unwrap_or_default());
-        if self.streams && self.question.is_some() {
+        if self.question.is_some() && !self.may_ask() {
             self.question = None;
-            outcome = Err(End::Mismatch("a question within a command"));
+            outcome = Err(End::Mismatch("a question among commands"));
         }
         match outcome {
             Err(End::Mismatch(found)) => {
@@ -159,7 +162,7 @@ impl Session {
         if self.has_work() {
             self.work(entries);
         } else if complete || self.early.is_some() {
-            self.settled = self.received;
+            self.settle();
         }
     }
 
@@ -202,6 +205,7 @@ impl Session {
             Known::Aborted
         };
         let mut perhaps = (Perhaps::default(), None);
+        self.lose_doubt(&mut perhaps);
         for pending in std::mem::take(&mut self.queued) {
             self.lose(pending, known, &mut perhaps);
         }
@@ -215,7 +219,7 @@ impl Session {
     }
 
     /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows names both.
-    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Lost) {
+    pub(super) fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Lost) {
         let (user, db) = match &pending.effect {
             Effect::Select { db } => (None, Some(*db)),
             Effect::Reset => (Some(&b"default"[..]), Some(0)),
@@ -353,6 +357,10 @@ impl Session {
         if self.exec_left == 0 {
             let next = std::mem::take(&mut self.muted.skip_next);
             self.muted.skip = next && !blank;
+            // Not within EXEC: a later command of it may choose a database or a name.
+            if std::mem::take(&mut self.let_in) {
+                self.ask_what_is_owed();
+            }
         }
     }
 
@@ -393,7 +401,7 @@ impl Session {
             return self.finish(pending);
         }
         let head = &self.capture.head;
-        if head.kind != Some(Kind::Simple) || !head.text.is(b"QUEUED") {
+        if pending.own || head.kind != Some(Kind::Simple) || !head.text.is(b"QUEUED") {
             self.pending_front(pending);
             return Err(End::Mismatch("a result inside MULTI"));
         }
@@ -425,22 +433,18 @@ impl Session {
             return self.own_answer(&effect);
         }
         // A login is recorded under the name it is for, whatever comes of it.
-        let actor = effect.user().map(|user| {
-            let mut actor = self.actor.clone();
-            let is_proven = !failed && self.users;
-            (actor.name, actor.claimed.actor) = (name_of(user), !is_proven);
-            if is_proven {
-                actor.submitter.clone_from(&actor.name);
-            }
-            Box::new(actor)
-        });
+        let actor = effect
+            .user()
+            .map(|user| self.actor_as(user, !failed && self.users));
+        if failed && !redirected && self.asks_identity(&effect) {
+            self.question_identity(pending);
+            return Ok(());
+        }
         self.record_as(pending, Known::Reply, actor, None);
         if redirected {
             return Err(End::Redirect);
         }
-        if failed {
-            self.question_identity(&effect);
-        } else {
+        if !failed {
             self.take_effect(effect);
         }
         Ok(())
@@ -459,15 +463,15 @@ impl Session {
                 self.resp3 = false;
                 self.channels = super::Channels::default();
                 (self.muted.off, self.muted.skip_next) = (false, false);
+                self.name_owed = false;
             }
+            // Nothing is owed to a client that has chosen for itself.
+            Effect::Select { .. } => self.db_owed = None,
             _ => {}
         }
-        let logged_in = effect.user().is_some();
-        let named = effect.name().is_some();
+        self.let_in |= effect.user().is_some();
+        self.name_owed &= effect.name().is_none();
         self.work.push_back(Work::Apply(effect));
-        if logged_in {
-            self.ask_what_is_owed(named);
-        }
     }
 
     fn abort_queued(&mut self) {

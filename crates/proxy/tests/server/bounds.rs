@@ -155,6 +155,10 @@ fn the_server_holds_nothing_for_a_reader_that_has_left() {
         &command(&["SET", "user:1:big", &value]),
         usize::MAX,
     );
+    // Each worker asks its own questions on a connection that stays.
+    for _ in 0..2 {
+        talk(address, &script("PING"), usize::MAX);
+    }
     let clients = info(&redis, "clients", "connected_clients");
     let sockets: Vec<TcpStream> = (0..4)
         .map(|_| {

@@ -131,6 +131,8 @@ fn what_has_no_answer_when_the_proxy_stops_or_a_client_idles_is_recorded_as_lost
         ..config(&redis)
     });
     let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&script("PING")).unwrap();
+    socket.read_exact(&mut [0; 7]).unwrap();
     socket.write_all(&command(&["BLPOP", "a", "0"])).unwrap();
     wait(100);
     proxy.stop();
@@ -233,7 +235,7 @@ fn a_question_that_the_server_does_not_answer_in_time_refuses_the_command() {
     socket.read_to_string(&mut heard).unwrap();
     assert_eq!(
         heard,
-        "-ERR probity: the server does not say which keys a command touches\r\n"
+        "-ERR probity: the server does not say now what this command is; nothing is done, try again\r\n"
     );
     redis.go_on();
     assert_eq!(recorder.entries().len(), 0);

@@ -90,6 +90,11 @@ fn a_dead_connection_for_questions_is_opened_again() {
 fn nothing_is_asked_about_commands_that_are_known() {
     let redis = Redis::start(&[]);
     let (proxy, address, _) = start(&config(&redis));
+    // Each worker asks for the names of all commands once.
+    for _ in 0..2 {
+        talk(address, &script("PING"), usize::MAX);
+    }
+    talk(redis.address(), &script("CONFIG RESETSTAT"), usize::MAX);
     let odd =
         "MGET\nEVAL x y z\nZUNIONSTORE d 9 a\nXREAD STREAMS a\nPFMERGE user:1\nSORT l BY a* GET b*";
     talk(address, &script(odd), usize::MAX);

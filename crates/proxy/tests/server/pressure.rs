@@ -163,7 +163,8 @@ fn a_server_with_too_many_clients_is_heard() {
     let mut heard = String::new();
     let mut socket = TcpStream::connect(address).unwrap();
     socket.read_to_string(&mut heard).unwrap();
-    assert_eq!(heard, "-ERR max number of clients reached\r\n");
+    let said = "no connection to the server: it says: ERR max number of clients reached";
+    assert_eq!(heard, format!("-ERR probity: {said}\r\n"));
     proxy.stop();
 }
 
