@@ -54,6 +54,9 @@ pub enum Torn {
     Nothing,
     /// The first bytes were programmed; the rest is noise.
     Prefix(usize),
+    /// Whole sectors were programmed, those whose bits are set from the lowest on; the others stayed
+    /// erased.
+    Sectors(u8),
     /// All bytes were programmed, but the operation reported a failure.
     Everything,
 }
@@ -190,6 +193,16 @@ impl Simulator {
     }
 }
 
+/// Returns a page of which only the sectors in `set` were programmed.
+fn sectors_of(bytes: &[u8], set: u8) -> Vec<u8> {
+    let sectors = bytes.chunks(SECTOR_BYTES).enumerate();
+    let sectors = sectors.map(|(number, sector)| match set >> number & 1 {
+        1 => sector.to_vec(),
+        _ => vec![0xFF; sector.len()],
+    });
+    sectors.flatten().collect()
+}
+
 impl Nand for Simulator {
     fn blocks(&self) -> u32 {
         u32::try_from(self.filled.len()).unwrap_or(u32::MAX)
@@ -209,7 +222,8 @@ impl Nand for Simulator {
         out.copy_from_slice(cells);
         self.counters.page_reads += 1;
         self.counters.sector_reads += (out.len() / SECTOR_BYTES) as u64;
-        Ok(if self.is_programmed(page) {
+        let blank = out.iter().all(|&byte| byte == 0xFF);
+        Ok(if self.is_programmed(page) && !blank {
             PageState::Programmed
         } else {
             PageState::Erased
@@ -239,6 +253,7 @@ impl Nand for Simulator {
             match torn {
                 Torn::Nothing => {}
                 Torn::Prefix(kept) => self.store(page, bytes, kept),
+                Torn::Sectors(set) => self.store(page, &sectors_of(bytes, set), PAGE_BYTES),
                 Torn::Everything => self.store(page, bytes, PAGE_BYTES),
             }
             return Err(FlashError::PowerLost);
