@@ -81,22 +81,11 @@ fn losses(
         };
         lost.push(format!("the {what} ({})", key.join(", ")));
     }
-    for key in table.unique_keys.iter().filter(|key| key.len() == 1) {
-        let refers = table
-            .foreign_keys
-            .iter()
-            .any(|foreign| foreign.columns == *key);
-        if refers && *key != table.primary_key {
-            lost.push(format!(
-                "that {} is unique and refers to a table",
-                key.join("")
-            ));
-        }
-    }
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
             let declared = column.declared.to_ascii_uppercase();
-            if (declared.is_empty() || declared.contains("BLOB"))
+            // A strict table has the type ANY, which converts nothing either.
+            if (declared.is_empty() || declared.contains("BLOB") || declared == "ANY")
                 && has_both(database, name, &column.name)?
             {
                 lost.push(format!(

@@ -1,4 +1,4 @@
-//! Columns of another database: the type that their values get here, and what was measured of them.
+//! Columns of another database: the type that their values get here, and their measures.
 
 use probity_disguise::{Column, Dialect, Value as Found};
 use probity_pocketdb::Value;
@@ -104,7 +104,7 @@ impl Form {
     }
 }
 
-/// What a table was found to hold.
+/// Measures of the rows of a table.
 #[derive(Default)]
 pub(super) struct Measure {
     pub(super) rows: u64,

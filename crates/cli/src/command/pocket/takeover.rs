@@ -67,6 +67,7 @@ impl<'a> Takeover<'a> {
     /// for the snapshot is one: the first finds how long texts are.
     pub(super) fn run(mut self, place: &Place, vault: &mut Vault) -> Result<(), Failure> {
         let order = in_order(&self.catalog)?;
+        refuse_chains(&self.catalog)?;
         refuse_two_paths(&self.catalog, &order)?;
         for name in order {
             let table = self.catalog.get(&name).cloned().unwrap_or_default();
@@ -145,7 +146,8 @@ impl<'a> Takeover<'a> {
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);
             if table.primary_key == [column.name.clone()] {
-                let position = form == Form::Integer && measure.is_position(number);
+                let refers = key_of(table, &column.name).is_some();
+                let position = !refers && form == Form::Integer && measure.is_position(number);
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
             } else if is_unique(table, &column.name) && !self.args.plain.contains(&name.to_owned())
             {
@@ -233,11 +235,30 @@ fn refusal(name: &str, column: &str, unfit: Unfit, key: Option<&ForeignKey>) -> 
     }
 }
 
-/// Returns whether a column that is not the primary key has unique values.
 fn is_unique(table: &CatalogTable, column: &str) -> bool {
-    let mut keys = table.foreign_keys.iter();
-    let refers = keys.any(|key| key.columns.iter().any(|one| one == column));
-    !refers && table.unique_keys.iter().any(|key| key == &[column])
+    table.unique_keys.iter().any(|key| key == &[column])
+}
+
+/// Refuses a key to a column that refers to a table itself, because nothing here can refer to it.
+fn refuse_chains(catalog: &Catalog) -> Result<(), Failure> {
+    for (name, table) in catalog {
+        for key in &table.foreign_keys {
+            let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                continue;
+            };
+            let target = catalog.get(&key.to_table);
+            if let Some(further) = target.and_then(|target| key_of(target, to)) {
+                let (target, last) = (&key.to_table, &further.to_table);
+                return Err(Failure::new(format!(
+                    "{name}.{from} refers to {target}.{to}, which refers to {last} itself, and here nothing can refer to such a column"
+                ))
+                .remedy(format!(
+                    "take that key over as a plain column with --unlinked {target}.{to}"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.
