@@ -19,14 +19,15 @@ fn taken(url: &str, options: &[&str], queries: &[&str]) -> Vec<Vec<Value>> {
     place.run(&[&create[..], options].concat(), 0);
     let query = |sql: &&str| {
         let (rows, _) = place.run(&["query", "c", sql, "--json"], 0);
-        let mut rows: Vec<Value> = Vec::from_iter(rows.lines().map(|line| {
+        let rows = rows.lines().map(|line| {
             let mut row: Value = serde_json::from_str(line).unwrap();
             let members = row.as_object_mut().unwrap();
             for known in ["version", "command"] {
                 members.remove(known);
             }
             row
-        }));
+        });
+        let mut rows: Vec<Value> = rows.collect();
         // A database shows rows in any order.
         rows.sort_by_key(ToString::to_string);
         rows

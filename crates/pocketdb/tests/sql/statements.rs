@@ -519,9 +519,12 @@ fn a_unique_reference_is_kept_in_every_spelling() {
         run("INSERT INTO p (v) VALUES ('x'), ('y')").unwrap();
         run("INSERT INTO o (v) VALUES ('x'), ('y')").unwrap();
         run(&format!("CREATE TABLE c ({declared})")).unwrap();
-        let insert = |p: i64| match declared.contains("REFERENCES o") {
-            true => format!("INSERT INTO c (p, w, o) VALUES ({p}, 'w', 1)"),
-            false => format!("INSERT INTO c (p, w) VALUES ({p}, 'w')"),
+        let insert = |p: i64| {
+            if declared.contains("REFERENCES o") {
+                format!("INSERT INTO c (p, w, o) VALUES ({p}, 'w', 1)")
+            } else {
+                format!("INSERT INTO c (p, w) VALUES ({p}, 'w')")
+            }
         };
         run(&insert(1)).unwrap();
         let twice = run(&insert(1)).unwrap_err().to_string();

@@ -149,14 +149,14 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
         return Err(failure);
     }
     ran?;
-    let tree = hash_lines(rows.lines.iter().map(String::as_str));
+    let tree = hash_lines(rows.texts.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
     let existing = Existing::of(args.overwrite);
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     check_outputs((&args.output, existing), (&key_file, key.verifier_key()))?;
     write(
         (&args.output, existing),
-        rows.lines.into_iter(),
+        rows.texts.into_iter(),
         (EXTRACT, &said),
         &moment,
         &tree,
@@ -524,7 +524,7 @@ fn report(
 #[derive(Default)]
 struct Lines {
     names: Vec<String>,
-    lines: Vec<String>,
+    texts: Vec<String>,
     /// Kept here, because the engine's error cannot carry it.
     failure: Option<Failure>,
 }
@@ -544,7 +544,7 @@ impl Sink for Lines {
         let line = serde_json::to_string(&form);
         let failed = |error| Failure::new("a row has no form in JSON").because(error);
         let line = line.map_err(|error| self.keep(failed(error)))?;
-        self.lines.push(line);
+        self.texts.push(line);
         Ok(())
     }
 }

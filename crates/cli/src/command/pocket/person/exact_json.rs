@@ -15,8 +15,8 @@ pub(super) enum Exact {
     /// The digits of a number.
     Number(String),
     Text(String),
-    List(Vec<Exact>),
-    Members(Vec<(String, Exact)>),
+    List(Vec<Self>),
+    Members(Vec<(String, Self)>),
 }
 
 impl Exact {
