@@ -35,15 +35,18 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// Returns the simulated time of the operations in `counters`, in nanoseconds.
+    /// Returns the simulated time of the operations in `counters`, in nanoseconds; the greatest number
+    /// where damaged counters lead beyond it ([`Usage::is_damaged`](crate::Usage::is_damaged)).
     pub fn nanoseconds(&self, counters: &FlashCounters) -> u64 {
+        let product = |count: u64, each: u64| u128::from(count) * u128::from(each);
         let sector = SECTOR_BYTES as u64 * self.bus_byte_ns;
         let page = PAGE_BYTES as u64 * self.bus_byte_ns;
-        let raw = counters.page_reads * self.read_ns
-            + counters.sector_reads * sector
-            + counters.programs * (self.program_ns + page)
-            + counters.erases * self.erase_ns;
-        raw * self.calibration_permille / 1_000
+        let raw = product(counters.page_reads, self.read_ns)
+            + product(counters.sector_reads, sector)
+            + product(counters.programs, self.program_ns + page)
+            + product(counters.erases, self.erase_ns);
+        let time = raw.saturating_mul(u128::from(self.calibration_permille)) / 1_000;
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 }
 
