@@ -113,3 +113,77 @@ fn an_honest_database_is_taken_over_or_refused_with_what_helps() {
     let (_, stderr) = place.run(&["create", "m", "--schema", "many.sql", "--size", "16"], 1);
     assert!(stderr.contains("16 at most"), "{stderr}");
 }
+
+/// A primary key that refers to a table became a reference that several rows may have.
+#[test]
+fn a_unique_foreign_key_stays_unique() {
+    let place = made(
+        "CREATE TABLE users(id INTEGER PRIMARY KEY, n TEXT); INSERT INTO users VALUES (1,'a'),(2,'b'),(3,'c'); \
+         CREATE TABLE profiles(user_id INTEGER PRIMARY KEY REFERENCES users(id), bio TEXT); \
+         INSERT INTO profiles VALUES (1,'x'),(2,'y'); \
+         CREATE TABLE keys(id INTEGER PRIMARY KEY, user_id INTEGER UNIQUE REFERENCES users(id)); \
+         INSERT INTO keys(user_id) VALUES (2)",
+    );
+    place.run(&CREATE, 0);
+    for twin in [
+        "INSERT INTO profiles (user_id, bio) VALUES (1, 'twin')",
+        "INSERT INTO keys (user_id) VALUES (2)",
+    ] {
+        let (_, stderr) = place.run(&["exec", "c", twin], 1);
+        assert!(stderr.contains("user_id has this value"), "{stderr}");
+    }
+    place.run(
+        &[
+            "exec",
+            "c",
+            "INSERT INTO profiles (user_id, bio) VALUES (3, 'z')",
+        ],
+        0,
+    );
+}
+
+/// A key to a column that is a foreign key itself ended the program. The advice leads to the same
+/// rows.
+#[test]
+fn a_chain_of_keys_is_refused_with_advice_that_works() {
+    for ids in [[1, 2], [7, 9], [2, 1]] {
+        let [one, other] = ids;
+        let place = made(&format!(
+            "CREATE TABLE users(id INTEGER PRIMARY KEY, n TEXT); INSERT INTO users VALUES ({one},'a'),({other},'b'); \
+             CREATE TABLE profiles(user_id INTEGER PRIMARY KEY REFERENCES users(id), bio TEXT); \
+             INSERT INTO profiles VALUES ({one},'bio a'),({other},'bio b'); \
+             CREATE TABLE photos(id INTEGER PRIMARY KEY, profile INTEGER REFERENCES profiles(user_id), f TEXT); \
+             INSERT INTO photos VALUES (1,{other},'photo b'),(2,{one},'photo a')"
+        ));
+        let (_, stderr) = place.run(&CREATE, 1);
+        assert!(stderr.contains("--unlinked profiles.user_id"), "{stderr}");
+        place.run(
+            &[&CREATE[..], &["--unlinked", "profiles.user_id"]].concat(),
+            0,
+        );
+        let sql = "SELECT f, bio FROM photos JOIN profiles ON photos.profile = profiles.user_id ORDER BY f";
+        let (rows, _) = place.run(&["query", "c", sql, "--format", "csv"], 0);
+        assert_eq!(rows, "f,bio\nphoto a,bio a\nphoto b,bio b\n");
+    }
+}
+
+/// The length of a text was that of its form in the other database.
+#[test]
+fn texts_have_room_whatever_form_they_have_there() {
+    let place = made(
+        "PRAGMA encoding = 'UTF-16'; CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, n NUMERIC, b BLOB); \
+         INSERT INTO t(a, n, b) VALUES ('\u{65e5}\u{672c}', 1e300, 1.0), ('x', 5, 1)",
+    );
+    place.run(&CREATE, 0);
+    let sql = "SELECT a, n, b FROM t ORDER BY id";
+    let (rows, _) = place.run(&["query", "c", sql, "--format", "csv"], 0);
+    assert_eq!(rows, "a,n,b\n\u{65e5}\u{672c},1e300,1.0\nx,5,1\n");
+    let place = made(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a ANY) STRICT; INSERT INTO t(a) VALUES (1),('1')",
+    );
+    let (_, stderr) = place.run(&CREATE, 1);
+    assert!(
+        stderr.contains("values of a are numbers and texts"),
+        "{stderr}"
+    );
+}

@@ -399,3 +399,44 @@ fn a_subject_of_whom_there_is_nothing_is_said() {
         assert_eq!(error, "");
     }
 }
+
+/// Numbers came rounded, and of two members of one name the last one.
+#[test]
+fn hidden_values_are_kept_as_they_are_written() {
+    let place = Place::new();
+    let row = |values: &str| {
+        format!(r#"{{"disguise":"d","table":"t","row":12345678901234567890123,"values":{values}}}"#)
+    };
+    let create = ["create", "mine", "--subject", "19", "--disguises", "d.json"];
+    for (values, said) in [
+        (r#"{"a":1,"a":2}"#, "member a twice"),
+        (r#"{"a":[{"b":1,"b":2}]}"#, "member b twice"),
+    ] {
+        fs::write(place.path("d.json"), row(values)).unwrap();
+        let (_, stderr) = place.run(&create, 1);
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    let values = r#"{"a": 12345678901234567890123, "b": 1.10, "c": true, "d": null, "e": "x",
+        "f": {"z": 1, "a": 2.50}, "g": [1.50, "y\n"]}"#;
+    fs::write(place.path("d.json"), row(values)).unwrap();
+    place.run(&create, 0);
+    let found = asked(&place, "SELECT name, type, text FROM hidden_values");
+    let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "a,number,12345678901234567890123",
+            "b,number,1.10",
+            "c,boolean,true",
+            "d,null,",
+            "e,text,x",
+            r#"f,json,"{""z"":1,""a"":2.50}""#,
+            r#"g,json,"[1.50,""y\n""]""#,
+        ]
+    );
+    assert_eq!(
+        asked(&place, "SELECT place FROM hidden"),
+        ["12345678901234567890123"]
+    );
+}

@@ -69,3 +69,58 @@ fn an_import_that_a_signal_stops_says_how_many_rows_stay() {
     place.run(&["verify", "v"], 0);
     assert_eq!(place.count("v", "visits"), 300);
 }
+
+/// An infinity was imported, and shown and signed as null.
+#[test]
+fn a_number_that_is_not_finite_is_refused_with_its_line_and_column() {
+    let place = Place::filled();
+    for number in ["inf", "-Infinity", "1e999", "NaN"] {
+        fs::write(
+            place.path("d.csv"),
+            format!("name,fee\nAda,1\nBo,{number}\n"),
+        )
+        .unwrap();
+        let (_, stderr) = place.run(&["import", "v", "doctors", "d.csv"], 1);
+        assert!(
+            stderr.contains("line 3")
+                && stderr.contains("fee: ")
+                && stderr.contains("no finite number"),
+            "{number}: {stderr}"
+        );
+        assert_eq!(place.count("v", "doctors"), 2);
+    }
+}
+
+/// A signed object had a member twice, of which readers take one.
+#[test]
+fn an_extract_with_two_columns_of_one_name_is_refused() {
+    let place = Place::filled();
+    let sql = "SELECT doctors.name, visits.note AS name FROM doctors, visits WHERE visits.doctor = doctors.id";
+    let (_, stderr) = place.run(&["extract", "v", sql, "-o", "out"], 1);
+    assert!(
+        stderr.contains("two columns are called name") && stderr.contains("with AS"),
+        "{stderr}"
+    );
+    assert!(!place.path("out").exists());
+}
+
+/// Rows of a transaction that was rolled back were said to be changed.
+#[test]
+fn rows_that_were_rolled_back_are_not_counted() {
+    let place = Place::filled();
+    let insert = "INSERT INTO doctors (name, fee) VALUES ('Z', 1)";
+    let script = format!("{insert}; BEGIN; {insert}; {insert}; rollback; BEGIN; {insert}; COMMIT");
+    let done = place.json(&["exec", "v", &script]);
+    assert_eq!(done["rows_changed"], 2, "{done}");
+    assert_eq!(place.count("v", "doctors"), 4);
+}
+
+/// A terminal obeyed codes in values, and a line break began another row.
+#[test]
+fn a_table_shows_control_characters_as_escapes() {
+    let place = Place::filled();
+    let insert = "INSERT INTO doctors (name, fee) VALUES ('a\u{1b}[2J\nb', 1)";
+    place.run(&["exec", "v", insert], 0);
+    let (shown, _) = place.run(&["query", "v", "SELECT name FROM doctors WHERE id = 3"], 0);
+    assert_eq!(shown, "name\na\\u{1b}[2J\\nb\n");
+}

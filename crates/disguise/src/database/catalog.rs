@@ -42,9 +42,12 @@ pub struct Column {
 impl Column {
     /// Returns whether values are integers.
     pub fn is_integer(&self) -> bool {
-        let kind = self.kind().to_ascii_uppercase();
+        // The members of an enumeration are words of its declaration.
+        let kind = self.unbounded_kind().to_ascii_uppercase();
         let others = ["INTERVAL", "POINT", "RANGE", "[]"];
-        kind.contains("INT") && !others.iter().any(|other| kind.contains(other))
+        self.members.is_empty()
+            && kind.contains("INT")
+            && !others.iter().any(|other| kind.contains(other))
     }
 
     /// Returns the type of its values, in the database's words; for a domain its base type.
@@ -580,6 +583,22 @@ mod tests {
             ("bytea", "a\\da"),
         ] {
             assert!(!held(kind, text), "{kind} {text}");
+        }
+    }
+
+    /// Words in the values of an enumeration were taken for its type.
+    #[test]
+    fn an_enumeration_of_words_like_types_is_no_integer() {
+        let column = |declared: &str, members: &[&str]| Column {
+            declared: declared.to_owned(),
+            members: members.iter().map(|&it| it.to_owned()).collect(),
+            ..Column::default()
+        };
+        assert!(!column("enum('int','007')", &["int", "007"]).is_integer());
+        assert!(!column("set('printed')", &[]).is_integer());
+        assert!(!column("printing", &["draft"]).is_integer());
+        for declared in ["int(11) unsigned", "INTEGER", "UNSIGNED BIG INT"] {
+            assert!(column(declared, &[]).is_integer(), "{declared}");
         }
     }
 

@@ -14,7 +14,7 @@ mod vocabulary;
 mod wording;
 
 use std::fmt::Write as _;
-use std::ops::DerefMut;
+use std::ops::{ControlFlow, DerefMut};
 
 use crate::database::value::Value;
 use catalog::spoken_of;
@@ -303,6 +303,24 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError>;
+    /// Runs a query and passes its rows to `each`, until that breaks. The databases of this crate
+    /// keep one row at a time.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn query_each(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+    ) -> Result<(), DatabaseError> {
+        for row in self.query(sql, parameters)? {
+            if each(row).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
     /// Reads all tables, keys and foreign keys.
     ///
     /// # Errors
@@ -386,6 +404,14 @@ impl<P: DerefMut<Target: Database>> Database for P {
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         (**self).query(sql, parameters)
+    }
+    fn query_each(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+    ) -> Result<(), DatabaseError> {
+        (**self).query_each(sql, parameters, each)
     }
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
         (**self).catalog()

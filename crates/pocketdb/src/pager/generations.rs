@@ -42,7 +42,12 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let state = self.committed.part;
         let free = all_sides().find(|&side| !state.is_in_use(side));
         let side = free.ok_or(Error::Root("has no room for another part"))?;
-        let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
+        let chain = read_chain(&mut self.secure)?;
+        // Keys derived from zeros are known to everybody.
+        if *chain == [0; 32] {
+            return Err(Error::Root("is damaged"));
+        }
+        let [next, chain] = next_secrets(&chain);
         write_generation(&mut self.secure, side, &next)?;
         // Without the previous secret these keys cannot be derived again once they are destroyed.
         write_chain(&mut self.secure, &chain)?;

@@ -271,8 +271,14 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         };
         let bytes = self.arena.area_page(area, number);
         let result = erased.and_then(|()| program(&mut self.flash, page, bytes));
-        if result == Err(FlashError::BadBlock) {
-            self.retire(page / BLOCK_PAGES)?;
+        match result {
+            Err(FlashError::BadBlock) => self.retire(page / BLOCK_PAGES)?,
+            // A loss of power left something behind `page`, which the device sees and an opening does
+            // not look for. The block is erased before its next use, and until then another one serves.
+            Err(FlashError::NotErased) if !page.is_multiple_of(BLOCK_PAGES) => {
+                return Err(FlashError::BadBlock.into());
+            }
+            _ => {}
         }
         Ok(result?)
     }

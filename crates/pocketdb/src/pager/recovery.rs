@@ -3,7 +3,7 @@
 use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
-use crate::pager::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
+use crate::pager::flash::{BLOCK_PAGES, Nand, PageState};
 use crate::pager::ring::is_full;
 use crate::pager::root::{Level, Origin, RootRecord, SecureStore, raise_format};
 use crate::pager::seal::Since;
@@ -87,10 +87,11 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         self.write(&record)
     }
 
-    /// Returns whether `page` was not programmed since its block was erased.
+    /// Returns whether `page` was not programmed since its block was erased, in none of its sectors.
     pub(crate) fn is_clean(&mut self, page: u32) -> Result<bool> {
-        let mut sector = [0; SECTOR_BYTES];
-        Ok(self.flash.read(page, 0, &mut sector)? == PageState::Erased)
+        let frame = self.arena.victim();
+        let bytes = self.arena.page_mut(frame);
+        Ok(self.flash.read(page, 0, bytes)? == PageState::Erased)
     }
 
     /// Fills the map of free blocks again.

@@ -14,6 +14,8 @@ use crate::pager::seal::CipherCounters;
 const USAGE_AT: usize = 64;
 /// Number of counters in one set of operations.
 const OPERATIONS: usize = 8;
+/// Greatest number of operations of one kind; a chip does fewer in any lifetime.
+const OPERATIONS_MAX: u64 = 1 << 56;
 /// Length of the numbers in bytes.
 const USAGE_BYTES: usize = (2 + 2 * OPERATIONS) * 8;
 
@@ -42,11 +44,12 @@ pub struct Usage {
 }
 
 impl Operations {
-    /// Returns the sum of these and `other`.
+    /// Returns the sum of these and `other`. Damaged numbers stay at the greatest one, beyond
+    /// [`OPERATIONS_MAX`]: a commit is made already, and does not depend on them.
     fn plus(&self, other: &Self) -> Self {
         let mut sum = self.numbers();
         for (number, more) in sum.iter_mut().zip(other.numbers()) {
-            *number += more;
+            *number = number.saturating_add(more);
         }
         Self::of(sum)
     }
@@ -119,6 +122,12 @@ impl Usage {
             total: operations(2),
             last: operations(2 + OPERATIONS),
         })
+    }
+
+    /// Returns whether numbers are greater than any database reaches.
+    pub fn is_damaged(&self) -> bool {
+        let sets = [self.total.numbers(), self.last.numbers()];
+        sets.iter().flatten().any(|&number| number > OPERATIONS_MAX)
     }
 
     /// Writes the numbers to the secure store.

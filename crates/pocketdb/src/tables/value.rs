@@ -139,8 +139,9 @@ pub(crate) fn encode(value: &Value<'_>, out: &mut [u8]) -> Result<()> {
     out.fill(0);
     match value {
         Value::Integer(number) => put(out, 0, &encode_integer(*number)),
-        Value::Real(number) if number.is_nan() => {
-            return Err(Error::Value("not a number cannot be stored".into()));
+        Value::Real(number) if !number.is_finite() => {
+            let message = alloc::format!("{number} is no finite number and cannot be stored");
+            return Err(Error::Value(message));
         }
         Value::Real(number) => put(out, 0, &encode_real(*number)),
         Value::Text(text) if text.len() > out.len() => {
@@ -198,7 +199,9 @@ mod tests {
         assert!(encode(&Value::Text("abcde"), &mut room).is_err());
         assert!(encode(&Value::Text("a\0b"), &mut room).is_err());
         assert!(encode(&Value::Null, &mut room).is_err());
-        assert!(encode(&Value::Real(f64::NAN), &mut [0; 8]).is_err());
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(encode(&Value::Real(number), &mut [0; 8]).is_err());
+        }
         encode(&Value::Text("ab"), &mut room).unwrap();
         assert_eq!(decode(ValueType::Text, &room), Value::Text("ab"));
     }

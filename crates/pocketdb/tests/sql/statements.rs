@@ -499,3 +499,74 @@ fn the_limit_of_tables_is_named() {
     let said = refused.unwrap().to_string();
     assert!(said.contains("16"), "{said}");
 }
+
+/// `PRIMARY KEY` and `UNIQUE` were taken for a referencing column and never kept.
+#[test]
+fn a_unique_reference_is_kept_in_every_spelling() {
+    for declared in [
+        "p INTEGER UNIQUE REFERENCES p(id), w TEXT(9)",
+        "p INTEGER REFERENCES p(id) UNIQUE, w TEXT(9)",
+        "p INTEGER PRIMARY KEY REFERENCES p(id), w TEXT(9)",
+        "p INTEGER REFERENCES p(id) PRIMARY KEY, w TEXT(9)",
+        "p INTEGER PRIMARY KEY, w TEXT(9), FOREIGN KEY (p) REFERENCES p(id)",
+        "p INTEGER, w TEXT(9), FOREIGN KEY (p) REFERENCES p(id), PRIMARY KEY (p)",
+        "w TEXT(9), o INTEGER REFERENCES o, p INTEGER UNIQUE REFERENCES p(id)",
+    ] {
+        let mut pair = shop();
+        let mut run = |text: &str| pair.store().execute(text, &[], &mut Kept::default());
+        run("CREATE TABLE p (id INTEGER PRIMARY KEY, v TEXT(9))").unwrap();
+        run("CREATE TABLE o (id INTEGER PRIMARY KEY, v TEXT(9))").unwrap();
+        run("INSERT INTO p (v) VALUES ('x'), ('y')").unwrap();
+        run("INSERT INTO o (v) VALUES ('x'), ('y')").unwrap();
+        run(&format!("CREATE TABLE c ({declared})")).unwrap();
+        let insert = |p: i64| {
+            if declared.contains("REFERENCES o") {
+                format!("INSERT INTO c (p, w, o) VALUES ({p}, 'w', 1)")
+            } else {
+                format!("INSERT INTO c (p, w) VALUES ({p}, 'w')")
+            }
+        };
+        run(&insert(1)).unwrap();
+        let twice = run(&insert(1)).unwrap_err().to_string();
+        assert!(
+            twice.contains("p has this value in another row"),
+            "{declared}: {twice}"
+        );
+        run(&insert(2)).unwrap();
+        // One transaction sees its own rows, and a deleted row stands in nobody's way.
+        run("DELETE FROM c WHERE w = 'w'").unwrap();
+        run("BEGIN").unwrap();
+        run(&insert(2)).unwrap();
+        assert!(run(&insert(2)).is_err(), "{declared}");
+    }
+}
+
+/// A unique column that refers to a table has no bytes. A reference to it was taken, and its first
+/// row ended the program.
+#[test]
+fn a_reference_to_a_reference_is_refused_by_name() {
+    let mut pair = shop();
+    let mut run = |text: &str| pair.store().execute(text, &[], &mut Kept::default());
+    run("CREATE TABLE p (id INTEGER PRIMARY KEY, v TEXT(9))").unwrap();
+    run("CREATE TABLE c (p INTEGER UNIQUE REFERENCES p(id), w TEXT(9))").unwrap();
+    let refused = run("CREATE TABLE g (x INTEGER REFERENCES c(p), z TEXT(9))");
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("c.p refers to p itself"), "{refused}");
+}
+
+/// An infinity came in as a parameter, and was shown and signed as null.
+#[test]
+fn a_number_that_is_not_finite_is_refused() {
+    let mut pair = shop();
+    let mut run =
+        |text: &str, values: &[Value<'_>]| pair.store().execute(text, values, &mut Kept::default());
+    run("CREATE TABLE m (r REAL)", &[]).unwrap();
+    for number in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        let insert = "INSERT INTO m (r) VALUES (?)";
+        let refused = run(insert, &[Value::Real(number)]).unwrap_err().to_string();
+        assert!(
+            refused.contains("r: ") && refused.contains("no finite number"),
+            "{refused}"
+        );
+    }
+}

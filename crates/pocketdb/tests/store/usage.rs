@@ -12,6 +12,9 @@ use probity_pocketdb::{Extent, Operations, SecureStore, SecureStoreError, Store,
 
 use crate::script::{BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, answers, create_tables, play};
 
+/// Place of the secret from which the next keys are derived.
+const CHAIN: std::ops::Range<usize> = 336..368;
+
 /// Operations of the devices, in the order of the fields of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Done {
@@ -166,4 +169,49 @@ fn the_sums_kept_are_those_of_every_operation_counted_outside() {
         store = Store::open(flash, secure, MEMORY).unwrap();
     }
     assert!(total.erases > 10, "{total:?}");
+}
+
+/// Damaged sums ended the program behind a commit.
+#[test]
+fn damaged_sums_stop_nothing_and_are_told() {
+    let mut store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    )
+    .unwrap();
+    create_tables(&mut store).unwrap();
+    let (flash, mut secure) = store.close().unwrap();
+    assert!(!Usage::read(&mut secure).unwrap().is_damaged());
+    // The sums stand behind both sizes of memory.
+    secure.bytes_mut()[80..208].fill(0xFF);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    play(&mut store, &mut Model::default(), 0..3).unwrap();
+    let (_, mut secure) = store.close().unwrap();
+    let usage = Usage::read(&mut secure).unwrap();
+    assert!(usage.is_damaged());
+    let time = probity_pocketdb::flash::CostModel::default().nanoseconds(&usage.total.flash);
+    assert_eq!(time, u64::MAX);
+}
+
+/// A secret of zeros would have given keys that everybody can derive.
+#[test]
+fn a_chain_of_keys_that_is_zeros_is_refused() {
+    let mut store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    )
+    .unwrap();
+    create_tables(&mut store).unwrap();
+    play(&mut store, &mut Model::default(), 0..3).unwrap();
+    let (flash, mut secure) = store.close().unwrap();
+    secure.bytes_mut()[CHAIN].fill(0);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    let refused = store
+        .reorganize(Extent::Whole, u32::MAX, u64::MAX)
+        .unwrap_err();
+    assert!(refused.to_string().contains("damaged"), "{refused}");
 }

@@ -59,11 +59,17 @@ pub(super) fn read_script(path: &Path) -> Result<String, Failure> {
 /// Runs every statement of a script.
 pub(super) fn run_script(place: &Place, vault: &mut Vault, script: &str) -> Result<Done, Failure> {
     let mut done = Done::default();
+    // Rows changed before the transaction that is open.
+    let mut before = 0;
     for (at, statement) in Statements::new(script) {
         done.statements += 1;
         match vault.execute(statement, &[], &mut NoRows) {
             Ok(Outcome::Created) => done.tables_created += 1,
             Ok(Outcome::Changed(rows)) => done.rows_changed += rows,
+            Ok(Outcome::Transaction) if is_rollback(statement) => {
+                done.rows_changed = before;
+            }
+            Ok(Outcome::Transaction) => before = done.rows_changed,
             Ok(_) => {}
             Err(error) => {
                 let number = done.statements;
@@ -85,6 +91,12 @@ pub(super) fn run_script(place: &Place, vault: &mut Vault, script: &str) -> Resu
         );
     }
     Ok(done)
+}
+
+fn is_rollback(statement: &str) -> bool {
+    let word = statement.split(|letter: char| !letter.is_ascii_alphabetic());
+    word.take(1)
+        .any(|word| word.eq_ignore_ascii_case("ROLLBACK"))
 }
 
 /// A sink that refuses rows.

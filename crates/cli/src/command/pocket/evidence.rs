@@ -19,7 +19,7 @@ use probity_pocketdb::{Error, Heading, Row, Sink, Store};
 use serde::Serialize;
 
 use super::Place;
-use super::query::RowForm;
+use super::query::{RowForm, refuse_repeated};
 use crate::args::{PocketCheck, PocketExtract, PocketSign, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -145,15 +145,18 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
     let moment = Moment::now(vault.state());
     place.close(vault)?;
+    if let Some(failure) = rows.failure {
+        return Err(failure);
+    }
     ran?;
-    let tree = hash_lines(rows.lines.iter().map(String::as_str));
+    let tree = hash_lines(rows.texts.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
     let existing = Existing::of(args.overwrite);
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     check_outputs((&args.output, existing), (&key_file, key.verifier_key()))?;
     write(
         (&args.output, existing),
-        rows.lines.into_iter(),
+        rows.texts.into_iter(),
         (EXTRACT, &said),
         &moment,
         &tree,
@@ -521,14 +524,16 @@ fn report(
 #[derive(Default)]
 struct Lines {
     names: Vec<String>,
-    lines: Vec<String>,
+    texts: Vec<String>,
+    /// Kept here, because the engine's error cannot carry it.
+    failure: Option<Failure>,
 }
 
 impl Sink for Lines {
     fn begin(&mut self, columns: &[Heading<'_>]) -> probity_pocketdb::Result<()> {
         let names = columns.iter().map(|column| column.name.to_owned());
         self.names = names.collect();
-        Ok(())
+        refuse_repeated(&self.names).map_err(|failure| self.keep(failure))
     }
 
     fn row(&mut self, row: &Row<'_>) -> probity_pocketdb::Result<()> {
@@ -536,8 +541,17 @@ impl Sink for Lines {
             names: &self.names,
             row,
         };
-        let line = serde_json::to_string(&form).map_err(|_error| Error::Receiver)?;
-        self.lines.push(line);
+        let line = serde_json::to_string(&form);
+        let failed = |error| Failure::new("a row has no form in JSON").because(error);
+        let line = line.map_err(|error| self.keep(failed(error)))?;
+        self.texts.push(line);
         Ok(())
+    }
+}
+
+impl Lines {
+    fn keep(&mut self, failure: Failure) -> Error {
+        self.failure = Some(failure);
+        Error::Receiver
     }
 }

@@ -118,6 +118,11 @@ impl<'a> Import<'a> {
         })
     }
 
+    /// Returns the name of the table.
+    pub(super) fn table(&self) -> &str {
+        &self.table
+    }
+
     /// Sets the columns of the following rows.
     pub(super) fn set_columns<'n>(
         &mut self,

@@ -13,7 +13,7 @@ use crate::args::{PocketSimulate, PocketStats, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::interruption::remove_when_ended;
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, note};
 
 /// Nanoseconds per microsecond.
 const MICROSECOND_NS: u64 = 1_000;
@@ -145,6 +145,12 @@ pub(super) fn stats(args: &PocketStats, environment: &Environment) -> Result<Sta
     // Closing would replace the counts of the last command by those of this one.
     let (_, mut secure) = vault.into_parts();
     let usage = Usage::read(&mut secure).map_err(|error| place.refused(error.into()))?;
+    if usage.is_damaged() {
+        let root = place.root.display();
+        note(&format!(
+            "the numbers of operations in {root} are damaged; nothing else depends on them"
+        ));
+    }
     let found = fs::metadata(&place.file);
     let found = found.map_err(|error| Failure::file("read", &place.file, error))?;
     let stats = Stats {

@@ -1,7 +1,9 @@
 //! Losses of a takeover: parts of another database that a pocket database cannot keep.
 
+use std::ops::ControlFlow;
+
 use probity_disguise::database::{Catalog, CatalogTable};
-use probity_disguise::{Database, DatabaseErrorKind, Dialect, Value};
+use probity_disguise::{Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
 
 use crate::failure::Failure;
 
@@ -79,22 +81,11 @@ fn losses(
         };
         lost.push(format!("the {what} ({})", key.join(", ")));
     }
-    for key in table.unique_keys.iter().filter(|key| key.len() == 1) {
-        let refers = table
-            .foreign_keys
-            .iter()
-            .any(|foreign| foreign.columns == *key);
-        if refers && *key != table.primary_key {
-            lost.push(format!(
-                "that {} is unique and refers to a table",
-                key.join("")
-            ));
-        }
-    }
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
             let declared = column.declared.to_ascii_uppercase();
-            if (declared.is_empty() || declared.contains("BLOB"))
+            // A strict table has the type ANY, which converts nothing either.
+            if (declared.is_empty() || declared.contains("BLOB") || declared == "ANY")
                 && has_both(database, name, &column.name)?
             {
                 lost.push(format!(
@@ -144,11 +135,31 @@ fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Fa
 
 /// Returns the rows of a query of the other database.
 pub(super) fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, Failure> {
-    database.query(sql, &[]).map_err(|error| {
-        if error.kind == DatabaseErrorKind::NotUtf8 {
-            return Failure::new("a text is not UTF-8")
-                .remedy("write it anew there, or choose other tables with --table TABLE");
+    database.query(sql, &[]).map_err(refused)
+}
+
+/// Passes the rows of a query of the other database to `each`, one at a time.
+pub(super) fn ask_each(
+    database: &mut dyn Database,
+    sql: &str,
+    mut each: impl FnMut(&[Value]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut taken = Ok(());
+    let read = database.query_each(sql, &[], &mut |row| {
+        taken = each(&row);
+        match taken {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
-        Failure::new("the other database refuses a query").because(error)
-    })
+    });
+    taken?;
+    read.map_err(refused)
+}
+
+fn refused(error: DatabaseError) -> Failure {
+    if error.kind == DatabaseErrorKind::NotUtf8 {
+        return Failure::new("a text is not UTF-8")
+            .remedy("write it anew there, or choose other tables with --table TABLE");
+    }
+    Failure::new("the other database refuses a query").because(error)
 }

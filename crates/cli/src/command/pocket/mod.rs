@@ -10,6 +10,7 @@ mod person;
 mod query;
 mod reorganize;
 mod rows_file;
+mod source_column;
 mod takeover;
 mod unfinished;
 

@@ -3,6 +3,7 @@
 use std::io::{self, StdoutLock};
 
 use probity_pocketdb::{Error, Heading, Row, Sink, Statements, Value};
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 use super::Place;
@@ -91,11 +92,7 @@ impl Shown {
     fn begin_form(&mut self) -> Result<(), Failure> {
         match &mut self.form {
             Form::Table(_) | Form::Csv(_) => Ok(()),
-            Form::Json(_) => match repeated(&self.names) {
-                Some(name) => Err(Failure::new(format!("two columns are called {name}"))
-                    .remedy("give them names of their own with AS")),
-                None => Ok(()),
-            },
+            Form::Json(_) => refuse_repeated(&self.names),
         }
     }
 
@@ -114,7 +111,7 @@ impl Shown {
         let cells = (0..row.len()).map(|number| row.value(number).to_string());
         match &mut self.form {
             Form::Table(rows) => {
-                rows.push(cells.collect());
+                rows.push(cells.map(|cell| escaped(&cell)).collect());
                 Ok(())
             }
             Form::Json(output) => output.json_line(&RowForm {
@@ -178,6 +175,28 @@ fn csv_failure(error: csv::Error) -> Failure {
     Failure::output(rows_failed(error))
 }
 
+/// Returns a cell without line breaks and codes that a terminal would obey.
+fn escaped(cell: &str) -> String {
+    let mut out = String::with_capacity(cell.len());
+    for letter in cell.chars() {
+        if letter.is_control() {
+            out.extend(letter.escape_default());
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+/// Refuses two columns of one name, which an object has once.
+pub(super) fn refuse_repeated(names: &[String]) -> Result<(), Failure> {
+    match repeated(names) {
+        Some(name) => Err(Failure::new(format!("two columns are called {name}"))
+            .remedy("give them names of their own with AS")),
+        None => Ok(()),
+    }
+}
+
 fn repeated(names: &[String]) -> Option<&String> {
     let mut names = names.iter().enumerate();
     let all = names.clone();
@@ -206,6 +225,10 @@ impl Serialize for Cell<'_> {
         match self.0 {
             Value::Null => serializer.serialize_none(),
             Value::Integer(number) => serializer.serialize_i64(number),
+            // Earlier versions let infinities in, and JSON has none.
+            Value::Real(number) if !number.is_finite() => {
+                Err(S::Error::custom(format!("{number} is no number of JSON")))
+            }
             Value::Real(number) => serializer.serialize_f64(number),
             Value::Text(text) => serializer.serialize_str(text),
         }

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use probity_disguise::database::{Catalog, CatalogTable, connect};
-use probity_disguise::{Column, Database, Dialect, Value as Found};
-use probity_pocketdb::Value;
+use probity_disguise::database::{Catalog, CatalogTable, ForeignKey, connect};
+use probity_disguise::{Column, Database, Value as Found};
 
 use super::change::run_script;
 use super::import::{Import, quoted};
-use super::losses::{ask, refuse_losses};
+use super::losses::{ask, ask_each, refuse_losses};
+use super::source_column::{Form, Measure, Unfit};
 use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
 
 /// The prefix of the tables that disguises create in a database.
 const DISGUISES_OWN: &str = "probity_";
-/// Rows that are read and committed together.
+/// Rows that are committed together.
 const ROWS_AT_ONCE: u32 = 64;
 
 /// The other database, and the parts of it to import.
@@ -25,20 +25,11 @@ pub(super) struct Takeover<'a> {
     args: &'a PocketCreate,
 }
 
-/// The type of an imported column.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Integer,
-    Real,
-    Text,
-}
-
 impl<'a> Takeover<'a> {
     pub(super) fn new(url: &str, args: &'a PocketCreate) -> Result<Self, Failure> {
         let failed = |error| Failure::new("cannot read the other database").because(error);
         let mut database = connect(url).map_err(failed)?;
-        // One snapshot serves schema, lengths, counts and rows: a deletion between two pages would
-        // shift the second.
+        // One snapshot serves schema, lengths, counts and rows.
         database.begin_reading().map_err(failed)?;
         let mut catalog = database.catalog().map_err(failed)?;
         for wanted in &args.tables {
@@ -72,31 +63,91 @@ impl<'a> Takeover<'a> {
         })
     }
 
-    /// Creates every table and inserts its rows, referenced tables first.
+    /// Creates every table and inserts its rows, referenced tables first. Two passes read the same,
+    /// for the snapshot is one: the first finds how long texts are.
     pub(super) fn run(mut self, place: &Place, vault: &mut Vault) -> Result<(), Failure> {
         let order = in_order(&self.catalog)?;
+        refuse_chains(&self.catalog)?;
         refuse_two_paths(&self.catalog, &order)?;
         for name in order {
             let table = self.catalog.get(&name).cloned().unwrap_or_default();
-            let statement = self.definition(&name, &table)?;
+            let rows = self.reading(&name, &table);
+            let mut measure = Measure::new(table.columns.len());
+            ask_each(self.database.as_mut(), &rows, |row| {
+                measure.take(row);
+                Ok(())
+            })?;
+            let statement = self.definition(&name, &table, &measure)?;
             run_script(place, vault, &statement)
                 .map_err(|failure| failure.after(&format!("the table {name} was reached")))?;
             let import = Import::new(place, vault, &name, ROWS_AT_ONCE)?;
-            self.rows(&name, &table, import)
+            let taken = self
+                .rows(&rows, &table, import)
                 .map_err(|failure| failure.after(&format!("rows of {name} were reached")))?;
+            self.check_count(&name, [measure.rows, taken])?;
         }
         Ok(())
     }
 
+    /// Returns the statement that reads a table whole, in the order of its key. A second statement
+    /// may see rows in another order, even in one snapshot.
+    fn reading(&self, name: &str, table: &CatalogTable) -> String {
+        let dialect = self.database.dialect();
+        let list = |names: &mut dyn Iterator<Item = &String>| -> String {
+            let names = names.map(|name| dialect.quote(name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let columns = list(&mut table.columns.iter().map(|column| &column.name));
+        let mut sql = format!("SELECT {columns} FROM {}", dialect.quote(name));
+        if !table.primary_key.is_empty() {
+            sql.push_str(" ORDER BY ");
+            sql.push_str(&list(&mut table.primary_key.iter()));
+        }
+        sql
+    }
+
+    /// Refuses a table whose rows were not all read, or some twice.
+    fn check_count(&mut self, name: &str, read: [u64; 2]) -> Result<(), Failure> {
+        let from = self.database.dialect().quote(name);
+        let rows = ask(
+            self.database.as_mut(),
+            &format!("SELECT COUNT(*) FROM {from}"),
+        )?;
+        let counted = match rows.first().and_then(|row| row.first()) {
+            Some(Found::Int(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        if read.iter().all(|&rows| Some(rows) == counted) {
+            return Ok(());
+        }
+        let counted = counted.map_or_else(|| "no number".to_owned(), |rows| rows.to_string());
+        let [first, second] = read;
+        Err(Failure::new(format!(
+            "of the table {name} {first} and {second} rows were read, and the other database counts {counted}"
+        ))
+        .remedy("let nothing change the table meanwhile, and run the same command again"))
+    }
+
     /// Returns the statement that creates the table here.
-    fn definition(&mut self, name: &str, table: &CatalogTable) -> Result<String, Failure> {
+    fn definition(
+        &self,
+        name: &str,
+        table: &CatalogTable,
+        measure: &Measure,
+    ) -> Result<String, Failure> {
         let mut parts = Vec::new();
-        for column in &table.columns {
-            let mut part = format!("{} {}", quoted(&column.name), self.declared(name, column)?);
+        for (number, column) in table.columns.iter().enumerate() {
+            let form = self.form(column);
+            let kind = match form {
+                Form::Integer | Form::Boolean => "INTEGER".to_owned(),
+                Form::Real => "REAL".to_owned(),
+                Form::Text => format!("TEXT({})", measure.longest(number)),
+            };
+            let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);
             if table.primary_key == [column.name.clone()] {
-                let position =
-                    form_of(column) == Form::Integer && self.is_position(name, column)?;
+                let refers = key_of(table, &column.name).is_some();
+                let position = !refers && form == Form::Integer && measure.is_position(number);
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
             } else if is_unique(table, &column.name) && !self.args.plain.contains(&name.to_owned())
             {
@@ -122,157 +173,92 @@ impl<'a> Takeover<'a> {
         ))
     }
 
-    fn declared(&mut self, table: &str, column: &Column) -> Result<String, Failure> {
-        Ok(match form_of(column) {
-            Form::Integer => "INTEGER".to_owned(),
-            Form::Real => "REAL".to_owned(),
-            Form::Text => {
-                let quoted_name = self.database.dialect().quote(&column.name);
-                let length = match self.database.dialect() {
-                    Dialect::Sqlite => format!("LENGTH(CAST({quoted_name} AS BLOB))"),
-                    Dialect::Mysql => format!("OCTET_LENGTH(CAST({quoted_name} AS CHAR))"),
-                    _ => format!("OCTET_LENGTH(CAST({quoted_name} AS TEXT))"),
-                };
-                let longest = self.number(table, &format!("MAX({length})"))?;
-                format!("TEXT({})", longest.max(1))
-            }
-        })
+    fn form(&self, column: &Column) -> Form {
+        Form::of(self.database.dialect(), column)
     }
 
-    /// Returns whether the values are 1, 2, 3 and so on, as the ids of the rows will be.
-    fn is_position(&mut self, table: &str, column: &Column) -> Result<bool, Failure> {
-        let name = self.database.dialect().quote(&column.name);
-        let rows = self.number(table, "COUNT(*)")?;
-        let (low, high) = (
-            self.number(table, &format!("MIN({name})"))?,
-            self.number(table, &format!("MAX({name})"))?,
-        );
-        Ok(rows == 0 || (low == 1 && high == rows))
-    }
-
-    /// Returns the single number that `what` selects from a table; 0 where it is NULL.
-    fn number(&mut self, table: &str, what: &str) -> Result<i64, Failure> {
-        let table = self.database.dialect().quote(table);
-        let rows = self.ask(&format!("SELECT {what} FROM {table}"))?;
-        let cell = rows.first().and_then(|row| row.first());
-        Ok(match cell {
-            Some(Found::Int(number)) => *number,
-            Some(Found::Text(text)) => text.parse().unwrap_or(0),
-            _ => 0,
-        })
-    }
-
-    fn ask(&mut self, sql: &str) -> Result<Vec<Vec<Found>>, Failure> {
-        ask(self.database.as_mut(), sql)
-    }
-
-    /// Inserts the rows of one table in the order of its key.
+    /// Inserts the rows of one table; returns their number.
     fn rows(
         &mut self,
-        name: &str,
+        sql: &str,
         table: &CatalogTable,
         mut import: Import<'_>,
-    ) -> Result<(), Failure> {
-        let dialect = self.database.dialect();
-        let list = |names: &[&str]| -> String {
-            let names = names.iter().map(|name| dialect.quote(name));
-            names.collect::<Vec<_>>().join(", ")
-        };
-        let columns: Vec<&str> = table
-            .columns
-            .iter()
-            .map(|column| column.name.as_str())
-            .collect();
-        let mut order: Vec<&str> = table.primary_key.iter().map(String::as_str).collect();
-        if order.is_empty() {
-            order.clone_from(&columns);
-        }
-        import.set_columns(columns.iter().copied())?;
-        let (columns, order, from) = (list(&columns), list(&order), dialect.quote(name));
-        let mut offset = 0u64;
-        loop {
-            let rows = self.ask(&format!(
-                "SELECT {columns} FROM {from} ORDER BY {order} LIMIT {ROWS_AT_ONCE} OFFSET {offset}"
-            ))?;
-            if rows.is_empty() {
-                return import.commit();
+    ) -> Result<u64, Failure> {
+        import.set_columns(table.columns.iter().map(|column| column.name.as_str()))?;
+        let forms = table.columns.iter().map(|column| self.form(column));
+        let forms: Vec<Form> = forms.collect();
+        let null_as_empty = self.args.null_as_empty;
+        let mut taken = 0u64;
+        let name = import.table().to_owned();
+        ask_each(self.database.as_mut(), sql, |found| {
+            taken += 1;
+            let texts: Vec<String> = found.iter().map(Form::text).collect();
+            let mut values = Vec::with_capacity(found.len());
+            let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
+            for (((cell, text), form), column) in cells {
+                let key = key_of(table, &column.name);
+                values.push(match (form.value(cell, text), key) {
+                    (Err(Unfit::Null), None) if null_as_empty => form.empty(),
+                    (Ok(value), _) => value,
+                    (Err(unfit), key) => return Err(refusal(&name, &column.name, unfit, key)),
+                });
             }
-            offset += rows.len() as u64;
-            for row in &rows {
-                self.row(name, table, row, &mut import)?;
-            }
-        }
+            import.row(&values)
+        })?;
+        import.commit()?;
+        Ok(taken)
     }
+}
 
-    fn row(
-        &self,
-        name: &str,
-        table: &CatalogTable,
-        row: &[Found],
-        import: &mut Import<'_>,
-    ) -> Result<(), Failure> {
-        let texts: Vec<String> = row.iter().map(ToString::to_string).collect();
-        let mut values = Vec::with_capacity(row.len());
-        for ((cell, text), column) in row.iter().zip(&texts).zip(&table.columns) {
-            let form = form_of(column);
-            let mut keys = table.foreign_keys.iter();
-            let key = keys.find(|key| key.columns == [column.name.clone()]);
-            if let (Found::Null, Some(key)) = (cell, key) {
-                let (column, to) = (&column.name, &key.to_table);
+/// Returns the foreign key of one column.
+fn key_of<'t>(table: &'t CatalogTable, column: &str) -> Option<&'t ForeignKey> {
+    let mut keys = table.foreign_keys.iter();
+    keys.find(|key| key.columns == [column.to_owned()])
+}
+
+/// Returns the refusal of a value that has no form here.
+fn refusal(name: &str, column: &str, unfit: Unfit, key: Option<&ForeignKey>) -> Failure {
+    match (unfit, key) {
+        (Unfit::Null, Some(key)) => Failure::new(format!(
+            "{column} is NULL in a row, and every row here refers to one of {}",
+            key.to_table
+        ))
+        .remedy(format!(
+            "take the key over as a plain column with --unlinked {name}.{column} --null-as-empty"
+        )),
+        (Unfit::Null, None) => Failure::new(format!("{column} is NULL in a row"))
+            .remedy("take over NULL as 0 or an empty text with --null-as-empty"),
+        (Unfit::OtherType, _) => Failure::new(format!("{column} has a value of another type")),
+        (Unfit::NotFinite, _) => Failure::new(format!(
+            "{column} has a value that is no finite number, and none can be stored"
+        )),
+    }
+}
+
+fn is_unique(table: &CatalogTable, column: &str) -> bool {
+    table.unique_keys.iter().any(|key| key == &[column])
+}
+
+/// Refuses a key to a column that refers to a table itself, because nothing here can refer to it.
+fn refuse_chains(catalog: &Catalog) -> Result<(), Failure> {
+    for (name, table) in catalog {
+        for key in &table.foreign_keys {
+            let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                continue;
+            };
+            let target = catalog.get(&key.to_table);
+            if let Some(further) = target.and_then(|target| key_of(target, to)) {
+                let (target, last) = (&key.to_table, &further.to_table);
                 return Err(Failure::new(format!(
-                    "{column} is NULL in a row, and every row here refers to one of {to}"
+                    "{name}.{from} refers to {target}.{to}, which refers to {last} itself, and here nothing can refer to such a column"
                 ))
                 .remedy(format!(
-                    "take the key over as a plain column with --unlinked {name}.{column} --null-as-empty"
+                    "take that key over as a plain column with --unlinked {target}.{to}"
                 )));
             }
-            let value = match cell {
-                Found::Null if self.args.null_as_empty => Some(empty(form)),
-                Found::Int(number) if form == Form::Integer => Some(Value::Integer(*number)),
-                Found::Int(_) | Found::Real(_) | Found::Text(_) => match form {
-                    Form::Integer => text.parse().ok().map(Value::Integer),
-                    Form::Real => text.parse().ok().map(Value::Real),
-                    Form::Text => Some(Value::Text(text)),
-                },
-                _ => None,
-            };
-            values.push(value.ok_or_else(|| {
-                match cell {
-                    Found::Null => Failure::new(format!("{} is NULL in a row", column.name))
-                        .remedy("take over NULL as 0 or an empty text with --null-as-empty"),
-                    _ => Failure::new(format!("{} has a value of another type", column.name)),
-                }
-            })?);
         }
-        import.row(&values)
     }
-}
-
-/// Returns whether a column that is not the primary key has unique values.
-fn is_unique(table: &CatalogTable, column: &str) -> bool {
-    let mut keys = table.foreign_keys.iter();
-    let refers = keys.any(|key| key.columns.iter().any(|one| one == column));
-    !refers && table.unique_keys.iter().any(|key| key == &[column])
-}
-
-fn empty(form: Form) -> Value<'static> {
-    match form {
-        Form::Integer => Value::Integer(0),
-        Form::Real => Value::Real(0.0),
-        Form::Text => Value::Text(""),
-    }
-}
-
-fn form_of(column: &Column) -> Form {
-    let declared = column.declared.to_ascii_uppercase();
-    let is = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
-    if column.is_integer() || is(&["BOOL"]) {
-        Form::Integer
-    } else if is(&["REAL", "FLOA", "DOUB"]) {
-        Form::Real
-    } else {
-        Form::Text
-    }
+    Ok(())
 }
 
 /// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.

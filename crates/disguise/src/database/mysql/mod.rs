@@ -2,6 +2,8 @@
 
 mod catalog;
 
+use std::ops::ControlFlow;
+
 use mysql::consts::{CapabilityFlags, ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
@@ -141,12 +143,25 @@ impl Database for Mysql {
     }
 
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        let mut out = Vec::new();
+        self.query_each(sql, parameters, &mut |row| {
+            out.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(out)
+    }
+
+    fn query_each(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+    ) -> Result<(), DatabaseError> {
         let mut rows = self
             .connection
             .exec_iter(sql, bound(parameters))
             .map_err(refused)?;
         let columns: Vec<mysql::Column> = rows.columns().as_ref().to_vec();
-        let mut out = Vec::new();
         for row in rows.by_ref() {
             let values = row.map_err(refused)?.unwrap_raw();
             let read: Result<Vec<Value>, DatabaseError> = columns
@@ -154,9 +169,11 @@ impl Database for Mysql {
                 .zip(values)
                 .map(|(column, value)| read(column, value.unwrap_or(mysql::Value::NULL)))
                 .collect();
-            out.push(read?);
+            if each(read?).is_break() {
+                break;
+            }
         }
-        Ok(out)
+        Ok(())
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {

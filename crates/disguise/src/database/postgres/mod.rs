@@ -5,8 +5,10 @@ mod catalog;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::io;
+use std::ops::ControlFlow;
 
 use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
@@ -233,10 +235,33 @@ impl Database for Postgres {
         let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> =
             bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        // All rows at once wake the client's runtime once, not once for each.
         let rows = self.client.query(&statement, &bound).map_err(refused)?;
         rows.iter()
             .map(|row| (0..row.len()).map(|index| read(row, index)).collect())
             .collect()
+    }
+
+    fn query_each(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+    ) -> Result<(), DatabaseError> {
+        if parameters.is_empty() {
+            self.make_way(sql)?;
+        }
+        let statement = self.readable(sql)?;
+        let bound = parameters.iter().map(Bound);
+        let mut rows = self.client.query_raw(&statement, bound).map_err(refused)?;
+        while let Some(row) = rows.next().map_err(refused)? {
+            let row: Result<Vec<Value>, DatabaseError> =
+                (0..row.len()).map(|index| read(&row, index)).collect();
+            if each(row?).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {

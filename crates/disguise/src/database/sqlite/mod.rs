@@ -3,6 +3,7 @@
 mod checks;
 mod keys;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -364,12 +365,25 @@ impl Database for Sqlite {
     }
 
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        let mut out = Vec::new();
+        self.query_each(sql, parameters, &mut |row| {
+            out.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(out)
+    }
+
+    fn query_each(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
+    ) -> Result<(), DatabaseError> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         let width = statement.column_count();
         let mut rows = statement
             .query(params_from_iter(parameters))
             .map_err(refused)?;
-        let mut out = Vec::new();
         while let Some(row) = rows.next().map_err(refused)? {
             let mut values = Vec::with_capacity(width);
             for index in 0..width {
@@ -379,9 +393,11 @@ impl Database for Sqlite {
                     DatabaseError::of_bytes_in(name.unwrap_or_default())
                 })?);
             }
-            out.push(values);
+            if each(values).is_break() {
+                break;
+            }
         }
-        Ok(out)
+        Ok(())
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {

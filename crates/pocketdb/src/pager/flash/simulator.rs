@@ -35,15 +35,18 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// Returns the simulated time of the operations in `counters`, in nanoseconds.
+    /// Returns the simulated time of the operations in `counters`, in nanoseconds; the greatest number
+    /// where damaged counters lead beyond it ([`Usage::is_damaged`](crate::Usage::is_damaged)).
     pub fn nanoseconds(&self, counters: &FlashCounters) -> u64 {
+        let product = |count: u64, each: u64| u128::from(count) * u128::from(each);
         let sector = SECTOR_BYTES as u64 * self.bus_byte_ns;
         let page = PAGE_BYTES as u64 * self.bus_byte_ns;
-        let raw = counters.page_reads * self.read_ns
-            + counters.sector_reads * sector
-            + counters.programs * (self.program_ns + page)
-            + counters.erases * self.erase_ns;
-        raw * self.calibration_permille / 1_000
+        let raw = product(counters.page_reads, self.read_ns)
+            + product(counters.sector_reads, sector)
+            + product(counters.programs, self.program_ns + page)
+            + product(counters.erases, self.erase_ns);
+        let time = raw.saturating_mul(u128::from(self.calibration_permille)) / 1_000;
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 }
 
@@ -54,6 +57,9 @@ pub enum Torn {
     Nothing,
     /// The first bytes were programmed; the rest is noise.
     Prefix(usize),
+    /// Whole sectors were programmed, those whose bits are set from the lowest on; the others stayed
+    /// erased.
+    Sectors(u8),
     /// All bytes were programmed, but the operation reported a failure.
     Everything,
 }
@@ -190,6 +196,16 @@ impl Simulator {
     }
 }
 
+/// Returns a page of which only the sectors in `set` were programmed.
+fn sectors_of(bytes: &[u8], set: u8) -> Vec<u8> {
+    let sectors = bytes.chunks(SECTOR_BYTES).enumerate();
+    let sectors = sectors.map(|(number, sector)| match set >> number & 1 {
+        1 => sector.to_vec(),
+        _ => vec![0xFF; sector.len()],
+    });
+    sectors.flatten().collect()
+}
+
 impl Nand for Simulator {
     fn blocks(&self) -> u32 {
         u32::try_from(self.filled.len()).unwrap_or(u32::MAX)
@@ -209,7 +225,8 @@ impl Nand for Simulator {
         out.copy_from_slice(cells);
         self.counters.page_reads += 1;
         self.counters.sector_reads += (out.len() / SECTOR_BYTES) as u64;
-        Ok(if self.is_programmed(page) {
+        let blank = out.iter().all(|&byte| byte == 0xFF);
+        Ok(if self.is_programmed(page) && !blank {
             PageState::Programmed
         } else {
             PageState::Erased
@@ -239,6 +256,7 @@ impl Nand for Simulator {
             match torn {
                 Torn::Nothing => {}
                 Torn::Prefix(kept) => self.store(page, bytes, kept),
+                Torn::Sectors(set) => self.store(page, &sectors_of(bytes, set), PAGE_BYTES),
                 Torn::Everything => self.store(page, bytes, PAGE_BYTES),
             }
             return Err(FlashError::PowerLost);

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part_mut, put};
+use crate::pager::bytes::{part_mut, put, small};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -207,6 +207,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Kind::Position => self.check_position(table, &value)?,
                 Kind::Reference => {
                     let id = self.resolve_reference(&column, &value)?;
+                    if column.unique {
+                        let key = id.to_le_bytes();
+                        let index = (small(usize::from(column.at)), ID);
+                        self.check_unique(table, number, index, &key)?;
+                    }
                     let place = references.get_mut(known);
                     *place.ok_or(Error::Limit("the number of tables"))? = id;
                     known += 1;
@@ -217,7 +222,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     let place = part_mut(&mut row, at, end - at);
                     encode(&value, place).map_err(|error| self.named(table, number, error))?;
                     if column.unique {
-                        self.check_unique(table, number, place)?;
+                        self.check_unique(table, number, (OWN, number), place)?;
                     }
                 }
             }
@@ -268,18 +273,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
         }
         let key = self.catalogue.column_at(target, column.key)?;
+        if key.kind == Kind::Reference {
+            // A table of an earlier version; none is created with such a column.
+            return Err(Error::Refused(self.catalogue.chained(target, column.key)));
+        }
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
         let bytes = part_mut(&mut bytes, 0, width);
         if encode(value, bytes).is_err() {
             return Err(missing(self));
         }
-        let found = self.find_key(target, column.key, bytes)?;
+        let found = self.find_key(target, (OWN, column.key), bytes)?;
         found.ok_or_else(|| missing(self))
     }
 
-    fn check_unique(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<()> {
-        if self.find_key(table, column, key)?.is_some() {
+    /// Refuses a value of the unique `column` that another row has. Updates cannot change it.
+    fn check_unique(
+        &mut self,
+        table: TableId,
+        column: ColumnId,
+        index: (u8, ColumnId),
+        key: &[u8],
+    ) -> Result<()> {
+        if self.find_key(table, index, key)?.is_some() {
             let name = self.catalogue.column_name(table, column);
             let text = alloc::format!("{name} has this value in another row already");
             return Err(Error::Key(text));
@@ -287,14 +303,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Returns the row with `key` in a unique column, which updates cannot change.
-    fn find_key(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<Option<RowId>> {
-        let missing = Error::Limit("the number of indexes");
-        let index = self
-            .catalogue
-            .find_index(table, OWN, column)
-            .ok_or(missing)?;
-        let mut search = self.begin_search(index, key)?;
+    /// Returns the row with `key` in the index of a slot and a column.
+    fn find_key(
+        &mut self,
+        table: TableId,
+        (slot, column): (u8, ColumnId),
+        key: &[u8],
+    ) -> Result<Option<RowId>> {
+        let missing = Error::Defect("a unique column has an index");
+        let index = self.catalogue.find_index(table, slot, column);
+        let mut search = self.begin_search(index.ok_or(missing)?, key)?;
         while let Some(id) = self.next_found(&mut search)? {
             if !self.is_deleted(table, id)? {
                 return Ok(Some(id));

@@ -127,6 +127,8 @@ impl<'a> Parser<'a, '_> {
             key = self.name()?;
             self.expect(")")?;
         }
+        // The primary key of such a table is a unique reference, and no position.
+        column.unique |= column.kind == Kind::Position;
         column.kind = Kind::Reference;
         column.reference = Some((table, key));
         if self.pass("ON")? {

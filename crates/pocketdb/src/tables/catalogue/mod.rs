@@ -9,6 +9,7 @@
 
 mod encoding;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
@@ -216,6 +217,15 @@ impl Catalogue {
                 return Err(Error::Name(text));
             }
         }
+        for column in definition.columns {
+            if column.kind == Kind::Reference {
+                let (target, key) = self.resolve(column)?;
+                let found = self.columns_of(target).nth(key.place());
+                if key != ID && found.is_some_and(|found| found.kind == Kind::Reference) {
+                    return Err(Error::Name(self.chained(target, key)));
+                }
+            }
+        }
         self.install(definition)?;
         if self.encoded_bytes() > CATALOGUE_BYTES_MAX {
             return Err(Error::Limit("the catalogue"));
@@ -342,6 +352,17 @@ impl Catalogue {
                 "{table}.{column} is not unique, so nothing can refer to it"
             ))),
         }
+    }
+
+    /// Returns the refusal of a reference to a column that refers to a table itself: such a column has
+    /// no bytes in which a value could be looked up.
+    pub(crate) fn chained(&self, target: TableId, key: ColumnId) -> String {
+        let (table, column) = (self.table_name(target), self.column_name(target, key));
+        let beyond = self.columns_of(target).nth(key.place());
+        let beyond = beyond.map_or("", |found| self.table_name(found.target));
+        alloc::format!(
+            "{table}.{column} refers to {beyond} itself, so nothing can refer to it: refer to a key of {table} of its own, or to {beyond}"
+        )
     }
 
     /// Adds the slot of a reference to `target`, and slots for everything that `target` references.

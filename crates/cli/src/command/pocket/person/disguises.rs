@@ -7,8 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use probity_pocketdb::Value;
-use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
+use super::exact_json::Exact;
 use super::{Person, VALUE_PIECE_BYTES};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
@@ -63,7 +64,8 @@ pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), F
         };
         let mut count = 0;
         let documents = serde_json::Deserializer::from_slice(&text);
-        for document in documents.into_iter::<Json>() {
+        for document in documents.into_iter::<Box<RawValue>>() {
+            let document = document.and_then(|raw| Exact::of(&raw));
             let document = document.map_err(|error| refused(error.to_string()))?;
             for row in rows_of(&document) {
                 count += 1;
@@ -94,13 +96,9 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// Returns the rows of a document.
-fn rows_of(document: &Json) -> &[Json] {
-    match document {
-        Json::Array(rows) => rows,
-        Json::Object(members) => match members.get("rows") {
-            Some(Json::Array(rows)) => rows,
-            _ => std::slice::from_ref(document),
-        },
+fn rows_of(document: &Exact) -> &[Exact] {
+    match (document, document.member("rows")) {
+        (Exact::List(rows), _) | (_, Some(Exact::List(rows))) => rows,
         _ => std::slice::from_ref(document),
     }
 }
@@ -110,18 +108,24 @@ struct Hidden<'j> {
     disguise: String,
     table: &'j str,
     row: String,
-    values: &'j serde_json::Map<String, Json>,
+    values: &'j [(String, Exact)],
 }
 
 impl<'j> Hidden<'j> {
     /// Parses a row; the error names the member that it lacks.
-    fn of(row: &'j Json) -> Result<Self, &'static str> {
-        let member = |name: &'static str| row.get(name).ok_or(name);
+    fn of(row: &'j Exact) -> Result<Self, &'static str> {
+        let member = |name: &'static str| row.member(name).ok_or(name);
+        let Exact::Text(table) = member("table")? else {
+            return Err("table");
+        };
+        let Exact::Members(values) = member("values")? else {
+            return Err("values");
+        };
         Ok(Self {
-            disguise: text_of(member("disguise")?),
-            table: member("table")?.as_str().ok_or("table")?,
-            row: text_of(member("row")?),
-            values: member("values")?.as_object().ok_or("values")?,
+            disguise: member("disguise")?.plain(),
+            table,
+            row: member("row")?.plain(),
+            values,
         })
     }
 
@@ -151,26 +155,18 @@ impl<'j> Hidden<'j> {
             ];
             let statement = "INSERT INTO hidden_values (hidden, name, type, encoding, piece, text) \
                              VALUES (?, ?, ?, ?, ?, ?)";
-            person.value(statement, &owner, text_of(value).as_bytes())?;
+            person.value(statement, &owner, value.plain().as_bytes())?;
         }
         Ok(())
     }
 }
 
-fn text_of(value: &Json) -> String {
+fn type_of(value: &Exact) -> &'static str {
     match value {
-        Json::String(text) => text.clone(),
-        Json::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
-fn type_of(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "boolean",
-        Json::Number(_) => "number",
-        Json::String(_) => "text",
-        Json::Array(_) | Json::Object(_) => "json",
+        Exact::Null => "null",
+        Exact::Boolean(_) => "boolean",
+        Exact::Number(_) => "number",
+        Exact::Text(_) => "text",
+        Exact::List(_) | Exact::Members(_) => "json",
     }
 }

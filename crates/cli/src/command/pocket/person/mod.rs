@@ -8,6 +8,7 @@
 
 mod disguises;
 mod entries;
+mod exact_json;
 mod items;
 
 use std::path::PathBuf;
