@@ -16,13 +16,6 @@ mod person;
 mod rows;
 mod sources;
 
-#[path = "../../../disguise/tests/server/mariadb.rs"]
-mod mariadb;
-#[path = "../../../disguise/tests/server/postgres.rs"]
-mod postgres;
-#[path = "../../../disguise/tests/server/mod.rs"]
-mod server;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,10 @@
 
 use probity_disguise::Database;
 use probity_disguise::database::connect;
+use probity_testing::{mariadb, postgres};
 use serde_json::{Value, json};
 
-use crate::{Place, mariadb, postgres};
+use crate::Place;
 
 fn run(database: &mut dyn Database, statements: &[&str]) {
     for sql in statements {
