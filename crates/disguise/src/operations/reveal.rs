@@ -11,17 +11,16 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::reveal::people::People;
 use crate::execute::reveal::report::Report;
-use crate::execute::reveal::stand_in::StandIns;
 use crate::execute::reveal::{self, RevealRequest, Revealed};
 use crate::execute::update::Updates;
-use crate::records::chunk_note::{ChunkNote, Marked};
+use crate::records::chunk_note::ChunkNote;
 use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
 use crate::records::name;
 use crate::records::principal::{Reach, Reached};
-use crate::transaction::audit::{OperationRequest, written};
+use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
 use crate::transaction::intent::Intent;
 use crate::transaction::payload::Payload;
@@ -160,13 +159,15 @@ impl<D: Database> Engine<D> {
         {
             return self.declined(request, asked, (intent, &holder));
         }
-        let marked = self.marked(whose.as_ref(), &holder)?;
+        let marked = match whose {
+            Some(Whose::Everybody) => holder.marked(&mut self.database)?,
+            Some(Whose::User(_)) | None => Vec::new(),
+        };
         let ended = self.ended(&salt, (user, reach), request)?;
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
         let person = (user.principal(), holder.public().clone());
-        let now = written(request.time);
         let mut work = reveal::Revealer {
             updates: Updates {
                 recorded: &recorded,
@@ -194,8 +195,6 @@ impl<D: Database> Engine<D> {
             settle: false,
             returned: BTreeSet::new(),
             nobody: Vec::new(),
-            now: &now,
-            stand_ins: StandIns::default(),
             missing: Vec::new(),
             ended,
         };
@@ -204,19 +203,9 @@ impl<D: Database> Engine<D> {
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
         leave_out(&mut self.database, request.id, whose, &marked, mark)?;
-        self.done(
-            asked,
-            payload(&revealed).destroying(&name::records(&salt, &destroyed)),
-        )?;
+        let destroyed = name::records(&salt, &destroyed);
+        self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
-    }
-
-    /// Returns the names that are marked when somebody returns in the middle of chunks of everybody.
-    fn marked(&mut self, whose: Option<&Whose>, holder: &Holder) -> Result<Vec<Marked>, Error> {
-        match whose {
-            Some(Whose::Everybody) => holder.marked(&mut self.database),
-            Some(Whose::User(_)) | None => Ok(Vec::new()),
-        }
     }
 
     /// Returns those of `placeholders` that the person may act as.

@@ -19,8 +19,6 @@ macro_rules! for_every_claim {
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
             a_row_that_came_back_without_its_reader_gets_them_in_any_order
-            a_row_comes_back_without_a_reader_whom_it_must_name
-            a_shared_row_that_came_back_without_its_readers_gets_them
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid

@@ -22,20 +22,13 @@ pub(super) struct Society {
     pub(super) spec: Spec,
     keys: BTreeMap<i64, SecretKey>,
     tables: Vec<String>,
-    /// True if the ids are texts of digits.
-    has_texts: bool,
     pub(super) before: Vec<BTreeSet<String>>,
 }
 
 impl Society {
     /// Makes the tables, which are all that are compared, and registers `people`.
     pub(super) fn of(statements: &[String], description: &str, people: &[i64]) -> Self {
-        Self::made((None, false), statements, description, people)
-    }
-
-    /// Makes them for people whose ids are texts of digits.
-    pub(super) fn of_texts(statements: &[String], description: &str, people: &[i64]) -> Self {
-        Self::made((None, true), statements, description, people)
+        Self::made(None, statements, description, people)
     }
 
     /// Makes them for the people of a tenant.
@@ -45,15 +38,10 @@ impl Society {
         description: &str,
         people: &[i64],
     ) -> Self {
-        Self::made((Some(tenant), false), statements, description, people)
+        Self::made(Some(tenant), statements, description, people)
     }
 
-    fn made(
-        (tenant, has_texts): (Option<i64>, bool),
-        statements: &[String],
-        description: &str,
-        people: &[i64],
-    ) -> Self {
+    fn made(tenant: Option<i64>, statements: &[String], description: &str, people: &[i64]) -> Self {
         let mut database = crate::connect();
         let mut tables = Vec::new();
         for sql in statements {
@@ -68,7 +56,7 @@ impl Society {
         engine.install().unwrap();
         let mut keys = BTreeMap::new();
         for id in people {
-            let made = engine.register(&called(*id, has_texts), Protection::KeyAlone, time());
+            let made = engine.register(&Value::Int(*id), Protection::KeyAlone, time());
             keys.insert(*id, made.unwrap().key);
         }
         let mut society = Self {
@@ -76,7 +64,6 @@ impl Society {
             spec: file.spec,
             keys,
             tables,
-            has_texts,
             before: Vec::new(),
         };
         society.before = society.everything();
@@ -126,7 +113,7 @@ impl Society {
         let key = key(self);
         let request = ApplyRequest {
             spec: &self.spec,
-            user: user.map(|user| called(user, self.has_texts)),
+            user: user.map(Value::Int),
             over: key.as_ref().map(Credential::Key),
             expires: None,
             parameters: BTreeMap::new(),
@@ -146,7 +133,7 @@ impl Society {
     pub(super) fn schedule(&mut self, user: i64) -> Result<DisguiseId, Error> {
         let request = ApplyRequest {
             spec: &self.spec,
-            user: Some(called(user, self.has_texts)),
+            user: Some(Value::Int(user)),
             over: None,
             expires: None,
             parameters: BTreeMap::new(),
@@ -175,21 +162,13 @@ impl Society {
         references: References,
     ) -> Result<Revealed, Error> {
         self.engine.reveal(&RevealRequest {
-            user: called(user, self.has_texts),
+            user: Value::Int(user),
             credential: Credential::Key(&self.keys[&user]),
             id,
             references,
             rows: Rows::PerColumn,
             time: time(),
         })
-    }
-
-    /// Has somebody destroy all records of theirs.
-    pub(super) fn forget(&mut self, user: i64) {
-        let credential = Credential::Key(&self.keys[&user]);
-        let user = called(user, self.has_texts);
-        let forgotten = self.engine.forget_everything(&user, &credential, time());
-        forgotten.unwrap();
     }
 
     /// Whoever returned before the others reveals once more, as long as something of theirs is hidden.
@@ -212,15 +191,6 @@ impl Society {
         let people = i64::try_from(self.keys.len()).unwrap();
         let registered = self.numbers("SELECT COUNT(*) FROM probity_principals");
         assert_eq!(registered, [people], "{what}");
-    }
-}
-
-/// The id of a person.
-fn called(person: i64, is_text: bool) -> Value {
-    if is_text {
-        Value::Text(person.to_string())
-    } else {
-        Value::Int(person)
     }
 }
 

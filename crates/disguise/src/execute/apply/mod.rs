@@ -1,6 +1,5 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
-mod account;
 pub(crate) mod applier;
 pub(crate) mod chunk;
 mod co_owned;
@@ -24,7 +23,6 @@ mod step_cursor;
 mod under_placeholders;
 mod unlink;
 
-pub(crate) use account::Accounts;
 pub(crate) use applier::Applier;
 pub(crate) use notes::{Forgotten, Notes};
 pub(crate) use principals::PreviousChunks;

@@ -1,10 +1,10 @@
-//! Placeholder users: rows are re-pointed to them.
+//! Placeholder users: creates them and re-points rows to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::account::Accounts;
 use super::applier::{Applier, StepOutcome};
 use super::modify::overwrite;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
@@ -12,11 +12,17 @@ use crate::records::principal::pseudo_key;
 use crate::records::registry;
 use crate::records::registry::KeyedPrincipal;
 use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::stored::{Stored, keeps_form, stored};
-use crate::statements::table::{existing, found};
+use crate::statements::table::{Inserted, existing, found, insert, select_keys_of_all};
+
+/// The number of times that ids are drawn anew when they are in use already.
+const TRIES_MAX: u32 = 16;
+
+/// The number of ids drawn in a try beside twice those wanted.
+const DRAWS_MORE: usize = 16;
 
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
@@ -24,25 +30,52 @@ type Groups = (Vec<Value>, Vec<(usize, usize)>);
 impl Applier<'_> {
     /// Draws ids that no user has.
     pub(super) fn free_ids(&mut self, count: usize) -> Result<Vec<Value>, Error> {
-        let known = &self.principals.known;
-        let mut accounts = Accounts {
-            database: &mut *self.database,
-            live: self.live,
-            now: self.now,
+        let pseudo = &self.live.pseudo;
+        let generator = pseudo
+            .columns
+            .iter()
+            .find(|(column, _)| *column == pseudo.id);
+        let Some((_, generator)) = generator else {
+            return Err(Error::Forged);
         };
-        accounts.free_ids(count, |id| known.contains_key(&id.principal()))
+        let users = self.live.users()?;
+        let of = (self.database.dialect(), users.column(&pseudo.id));
+        let mut ids: Vec<Value> = Vec::with_capacity(count);
+        let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for _ in 0..TRIES_MAX {
+            let mut fresh = Vec::new();
+            let wanted = count.saturating_sub(ids.len());
+            // A small range has no more ids, however often one is drawn.
+            for _ in 0..wanted.saturating_mul(2).saturating_add(DRAWS_MORE) {
+                if fresh.len() >= wanted {
+                    break;
+                }
+                let id = generator.draw_into(of, &Value::Null, self.now)?;
+                if drawn.insert(id.principal()) {
+                    fresh.push(id);
+                }
+            }
+            let taken = taken(self.database, self.live, &fresh)?;
+            ids.extend(fresh.into_iter().filter(|id| {
+                !taken.contains(&id.principal())
+                    && !self.principals.known.contains_key(&id.principal())
+            }));
+            if ids.len() >= count {
+                return Ok(ids);
+            }
+        }
+        Err(Error::NoFreeId {
+            table: pseudo.table.clone(),
+            column: pseudo.id.clone(),
+            tries: TRIES_MAX,
+        })
     }
 
     /// Makes a placeholder user for each owner and notes who speaks for it; `left` is true if the
     /// owners leave shared rows.
     pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
         let ids = self.free_ids(owners.len())?;
-        let mut accounts = Accounts {
-            database: &mut *self.database,
-            live: self.live,
-            now: self.now,
-        };
-        let ids = accounts.insert(&ids)?;
+        let ids = self.insert_accounts(&ids)?;
         let mut principals: Vec<KeyedPrincipal> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.principals.spelled(owner).clone();
@@ -81,6 +114,66 @@ impl Applier<'_> {
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
         self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
         Ok(ids)
+    }
+
+    /// Inserts placeholders with these ids into the users table. Returns the ids as the table
+    /// stores them, which name them from then on.
+    fn insert_accounts(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let mut columns: Vec<String> = pseudo
+            .columns
+            .iter()
+            .map(|(column, _)| column.clone())
+            .collect();
+        let tenant = self.database.tenancy().of(&pseudo.table);
+        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+        let users = (self.database.dialect(), self.live.users()?);
+        let mut rows = Vec::with_capacity(ids.len());
+        for id in ids {
+            let mut row = pseudo.row(users, id, self.now)?;
+            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
+            rows.push(row);
+        }
+        let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
+        let done = insert(self.database, into, &columns, &rows)?;
+        if done == Inserted::Refused {
+            let said = self.database.refusal().unwrap_or_default().to_owned();
+            return Err(Error::Placeholder {
+                table: pseudo.table.clone(),
+                said,
+            });
+        }
+        self.stored_ids(ids)
+    }
+
+    /// Returns the ids of placeholders as the users table stores them.
+    fn stored_ids(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let Some(users) = self.live.table(&pseudo.table) else {
+            return Err(Error::NotInstalled);
+        };
+        if ids.iter().all(|id| keeps_form(users, &pseudo.id, id)) {
+            return Ok(ids.to_vec());
+        }
+        let by_id = ResolvedTable {
+            identity: vec![pseudo.id.clone()],
+            ..users.clone()
+        };
+        let keys = ids.iter().map(std::slice::from_ref);
+        let keys: Vec<Write<'_>> = keys.map(Write::of_nothing).collect();
+        let found = stored(self.database, &by_id, &[], &keys)?;
+        let found = found.into_iter();
+        let found: Vec<Value> = found.flatten().flat_map(|it| it.identity).collect();
+        if found.len() == ids.len() {
+            return Ok(found);
+        }
+        let left = ids.len().saturating_sub(found.len());
+        let said = self.database.passed_over(&pseudo.table, left).to_string();
+        Err(Error::Placeholder {
+            table: pseudo.table.clone(),
+            said,
+        })
     }
 
     /// Returns the values that rows hold in `column` after `writes`, each with the row's present
@@ -339,4 +432,22 @@ fn as_given(table: &ResolvedTable, column: &str, write: &Write<'_>) -> Stored {
         }),
         values: write.values.to_vec(),
     }
+}
+
+/// Returns those of `ids` that some user has: of this tenant, or of any tenant if ids are unique
+/// over all of them.
+fn taken(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    ids: &[Value],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let pseudo = &live.pseudo;
+    let users = live.table(&pseudo.table);
+    if users.is_some_and(ResolvedTable::is_keyed_by_tenant) {
+        return existing(database, &pseudo.table, &pseudo.id, ids);
+    }
+    let column = [pseudo.id.clone()];
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
+    let rows = select_keys_of_all(database, &pseudo.table, &column, &column, &keys)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
 }

@@ -104,12 +104,7 @@ impl<'a> Circles<'_, 'a> {
             let mut missing = Vec::new();
             for it in &group.rows {
                 let (table, columns) = (group.table, &group.columns);
-                missing.extend(missing_readers(
-                    table,
-                    columns,
-                    (&it.original, &it.row),
-                    &[],
-                ));
+                missing.extend(missing_readers(table, columns, &it.original, &it.row));
             }
             if let Some((index, section)) = due.get(group.section) {
                 let (index, step, table) = (*index, section.step, section.table.clone());

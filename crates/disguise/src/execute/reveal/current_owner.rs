@@ -47,12 +47,6 @@ impl Now {
     pub(super) fn is_empty(&self) -> bool {
         self.values.first().is_some_and(Value::is_null)
     }
-
-    /// Returns whether the first of these columns names one of `people`.
-    pub(super) fn names(&self, people: &BTreeSet<Vec<u8>>) -> bool {
-        let first = self.values.first();
-        first.is_some_and(|it| people.contains(&it.principal()))
-    }
 }
 
 impl Revealer<'_> {

@@ -17,7 +17,6 @@ mod put_back;
 pub(crate) mod report;
 mod rewrite;
 mod spilled_bags;
-pub(crate) mod stand_in;
 mod undo;
 
 use std::collections::BTreeSet;
@@ -29,7 +28,6 @@ use self::people::People;
 use self::report::Report;
 pub use self::report::{Kept, KeptReason, Revealed};
 use self::spilled_bags::Closed;
-use self::stand_in::StandIns;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -103,10 +101,6 @@ pub(crate) struct Revealer<'a> {
     pub(crate) returned: BTreeSet<Vec<u8>>,
     /// The names of nobody in the removed rows of each open bag.
     pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
-    /// The time of values that placeholders get of it.
-    pub(crate) now: &'a str,
-    /// Placeholders in the place of readers who are missing.
-    pub(crate) stand_ins: StandIns,
     /// The changes still missing from rows that were put back in the current section.
     pub(crate) missing: Vec<Change>,
     /// The locators of records that have ended and that nothing holds.

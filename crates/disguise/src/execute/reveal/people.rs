@@ -162,14 +162,9 @@ impl<'a> People<'a> {
     }
 
     /// Returns whether `id`, which the records have for the returning person or a placeholder of
-    /// theirs, means somebody else: it is spelled like a later user of the id. A reader in whose
-    /// place `placeholder` stands is meant to be somebody else.
-    pub(super) fn means_another(&self, id: &Value, placeholder: &Value) -> bool {
-        let link = self.reach.links.get(&placeholder.principal());
-        let is_reader = link.is_some_and(|link| {
-            link.old.principal() == id.principal() && !self.is_own(&link.old.principal())
-        });
-        !is_reader && id.has_spellings() && self.key_of(&self.meant(&id.principal())).is_none()
+    /// theirs, means somebody else: it is spelled like a later user of the id.
+    pub(super) fn means_another(&self, id: &Value) -> bool {
+        id.has_spellings() && self.key_of(&self.meant(&id.principal())).is_none()
     }
 
     /// Returns the public key that the person or one of their placeholders must have.

@@ -47,8 +47,7 @@ impl Revealer<'_> {
             theirs
         });
         let mut ready: Ready = Vec::new();
-        let mut owned = self.owners_back((table, index), columns, &rows, &BTreeSet::new())?;
-        let made = self.stand_in((table, index), columns, &rows, &mut owned)?;
+        let owned = self.owners_back((table, index), columns, &rows, &BTreeSet::new())?;
         for (row, owned) in rows.into_iter().zip(owned) {
             if let Some(owned) = owned {
                 ready.push((row, owned));
@@ -80,10 +79,9 @@ impl Revealer<'_> {
             let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
             ready.retain(|(row, _)| !still.contains(&encoded(row)));
             for (original, row) in &ready {
-                let missing = missing_readers(table, columns, (original, row), &made);
+                let missing = missing_readers(table, columns, original, row);
                 self.missing.extend(missing);
             }
-            self.settle_stand_ins((table, index), columns, &ready, made)?;
         }
         for (row, reason) in &kept {
             let identity = picked(columns, row, &table.identity);
@@ -353,30 +351,26 @@ pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
     nullable && is_among(&table.readers) && !is_among(&table.identity)
 }
 
-/// Returns the readers that a row which went back still lacks, or in whose place it names one of the
-/// placeholders `made`; a later reveal puts them back.
+/// Returns the readers that a row which went back still lacks; a later reveal puts them back.
 pub(super) fn missing_readers(
     table: &ResolvedTable,
     columns: &[String],
-    (original, row): (&[Value], &[Value]),
-    made: &[Value],
+    original: &[Value],
+    row: &[Value],
 ) -> Vec<Change> {
-    let made: BTreeSet<Vec<u8>> = made.iter().map(Value::principal).collect();
     let lacks = |column: &&String| {
-        at(columns, row, column).is_some_and(|it| it.is_null() || made.contains(&it.principal()))
+        at(columns, row, column).is_some_and(Value::is_null)
             && at(columns, original, column).is_some_and(|it| !it.is_nobody())
-    };
-    let value = |row: &[Value], column: &String| {
-        let value = at(columns, row, column);
-        value.cloned().unwrap_or(Value::Null)
     };
     let change = |column: &String| Change::Decorrelated {
         identity: table.identity.clone(),
         column: column.clone(),
         rows: vec![Modified {
             identity: picked(columns, row, &table.identity),
-            before: value(original, column),
-            after: value(row, column),
+            before: at(columns, original, column)
+                .cloned()
+                .unwrap_or(Value::Null),
+            after: Value::Null,
         }],
     };
     table.readers.iter().filter(lacks).map(change).collect()

@@ -117,15 +117,13 @@ impl Revealer<'_> {
         let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
         let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
         let may_lack = owner && may_lack(table, column);
-        let named = current.values().filter_map(|now| now.values.first());
-        let standing_in = self.standing_in(table, (column, owner), named, &rows)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
         for row in rows {
             // For a reader who went missing, the records have only the id.
             let is_left = owner && !row.after.is_null();
-            let target = if is_left && self.people.means_another(&row.before, &row.after) {
+            let target = if is_left && self.people.means_another(&row.before) {
                 None
             } else if owner {
                 nearest.get(&row.before.principal()).cloned()
@@ -133,8 +131,7 @@ impl Revealer<'_> {
                 Some(row.before.clone())
             };
             let now = current.get(&encoded(&row.identity));
-            let is_emptied = !row.after.is_null()
-                && now.is_some_and(|it| (may_lack && it.is_empty()) || it.names(&standing_in));
+            let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // An unlinked reference stands in a row of somebody else, and leads to the returning
             // person.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);

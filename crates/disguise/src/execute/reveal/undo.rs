@@ -21,7 +21,6 @@ impl Revealer<'_> {
         opened: &mut [Open<'_>],
         mut closed: Closed<'_>,
     ) -> Result<(), Error> {
-        self.find_homes(opened);
         self.nobody = opened.iter().map(|it| it.bag.nobody.clone()).collect();
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
@@ -52,18 +51,13 @@ impl Revealer<'_> {
             let before = count(&due).saturating_add(closed.rows());
             let mut helped = false;
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
-            self.link_stand_ins(opened)?;
             helped |= count(&due) < before;
-            let was_last = take(&mut self.stand_ins.is_on);
             if !helped && (Circles { work: self }).put_back(&mut due)? {
                 continue;
             }
-            let is_stuck = !helped && self.settle;
-            if due.is_empty() || (is_stuck && (was_last || !self.may_stand_in(&due))) {
+            if due.is_empty() || (!helped && self.settle) {
                 break;
             }
-            // Only when nothing else helps do rows go back without their readers.
-            self.stand_ins.is_on = is_stuck;
             self.settle |= !helped;
         }
         for (_, section) in &covered {
@@ -127,7 +121,7 @@ impl Revealer<'_> {
                 *helped = true;
                 let table = table.clone();
                 left.push((
-                    self.home(index),
+                    index,
                     Section {
                         step,
                         table,
