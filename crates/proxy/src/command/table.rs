@@ -262,6 +262,12 @@ impl Table {
         self.commands.extend(other.commands);
     }
 
+    /// Leaves out the commands with one of these flags.
+    pub(crate) fn leave_out(&mut self, flags: Flags) {
+        self.commands
+            .retain(|_, facts| !facts.flags.contains(flags));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }

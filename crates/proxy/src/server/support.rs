@@ -6,7 +6,7 @@ use std::io;
 
 use super::upstream::{Line, connect_own, in_time, refused};
 use crate::audit::put_name;
-use crate::command::Table;
+use crate::command::{Flags, Table};
 use crate::config::{Backend, ProxyConfig};
 use crate::resp::Frame;
 
@@ -145,6 +145,8 @@ async fn commands(config: &ProxyConfig, line: &mut Line) -> io::Result<(Table, C
                 // There it is no command of the table, and can have no other name.
                 found.merge(Table::builtin().family("quit"));
             }
+            // Modules are loaded and exchanged while the server runs: each new client asks for theirs.
+            found.leave_out(Flags::MODULE);
             Ok((found, commands))
         }
         None => Ok((Table::builtin(), Commands::Builtin)),

@@ -139,10 +139,9 @@ pub struct Session {
     actor: Actor,
 }
 
-/// The facts about a long command when its beginning went; they are not looked up again. There are
-/// none about one that the server said it does not have.
+/// The facts about a long command when its beginning went; they are not looked up again.
 #[derive(Debug, Clone)]
-struct Begun(Option<Arc<CommandFacts>>);
+struct Begun(Arc<CommandFacts>);
 
 /// The server's time in milliseconds since 1970, if it was asked and answered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -371,10 +370,10 @@ impl Session {
     /// Lets the beginning of a long command go, of which more is to come. A question of the proxy's own
     /// may follow the replies that are awaited behind a fence, and would become a part of it.
     fn stream(&mut self, facts: Option<Arc<CommandFacts>>) -> Next {
-        // The server refuses a command that it does not know either.
-        if !facts.as_deref().is_none_or(gate::may_stream) {
+        // The server may have learned a command by its end that it does not know now.
+        let Some(facts) = facts.filter(|facts| gate::may_stream(facts)) else {
             return refuse(REFUSE_TOO_LONG);
-        }
+        };
         if self.is_fenced() {
             return Next::Wait;
         }
@@ -387,7 +386,6 @@ impl Session {
     fn begin(&mut self, table: &Table) -> Next {
         match self.facts(table) {
             Some(facts) => self.stream(Some(facts)),
-            None if self.begun.is_some() => Next::Continue,
             None => self.learn_name(),
         }
     }
@@ -403,7 +401,7 @@ impl Session {
     /// The facts about the command under way, as they were when its beginning went.
     fn facts(&self, table: &Table) -> Option<Arc<CommandFacts>> {
         match &self.begun {
-            Some(Begun(facts)) => facts.clone(),
+            Some(Begun(facts)) => Some(Arc::clone(facts)),
             None => table.find(self.commands.arguments()).map(Arc::clone),
         }
     }
@@ -493,7 +491,6 @@ impl Session {
         }
         match facts {
             Some(facts) => self.known(facts),
-            None if self.begun.is_some() => self.unknown(),
             None => self.learn_name(),
         }
     }

@@ -146,12 +146,18 @@ impl Session {
                     return Err(End::Identity);
                 };
                 let user = name_of(&user);
+                let doubt = self.doubt.as_ref();
+                let is_denied = doubt.is_some_and(|it| it.refused == Outcome::Denied);
                 self.settle_doubt(Some(&user));
-                if self.principal.is_some() || user != "default" || self.locked {
+                // A denied login lets nobody in: the server may have stopped asking for one.
+                let is_let_in = self.locked && !is_denied;
+                if self.principal.is_some() || user != "default" || is_let_in {
                     self.principal = Some(user);
                 }
                 self.refresh_actor();
-                self.ask_what_is_owed();
+                if self.principal.is_some() {
+                    self.ask_what_is_owed();
+                }
                 Ok(())
             }
             // Nobody is.

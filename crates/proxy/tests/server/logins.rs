@@ -253,3 +253,31 @@ fn a_form_that_no_server_accepts_is_not_confirmed() {
         assert!(matches!(outcome, Err(End::Mismatch(_))), "{line}");
     }
 }
+
+/// A denied login made its client the user `default`, proven, and chose the database of the URL:
+/// the server had needed a login when the connection began, and needed none any more.
+#[test]
+fn a_denied_login_changes_nothing_where_the_server_needs_none_any_more() {
+    for kind in KINDS {
+        let stage = Stage::new(kind, "/2", &["--requirepass", "sec"]);
+        let mut client = TcpStream::connect(stage.address).unwrap();
+        assert!(say(&mut client, "PING").contains("NOAUTH"));
+        let mut administrator = TcpStream::connect(stage.redis.address()).unwrap();
+        administrator
+            .write_all(b"AUTH sec\r\nCONFIG SET requirepass \"\"\r\n")
+            .unwrap();
+        let mut done = [0; 10];
+        administrator.read_exact(&mut done).unwrap();
+        assert_eq!(&done, b"+OK\r\n+OK\r\n");
+        let set = "CLIENT SETNAME billing\nSET user:4 mine";
+        assert!(say(&mut client, set).ends_with("+OK\r\n"));
+        assert!(say(&mut client, "HELLO 3 AUTH alice wrong").contains("WRONGPASS"));
+        assert!(say(&mut client, "GET user:4").contains("mine"), "{kind:?}");
+        drop(client);
+        wait(100);
+        let entries = stage.recorder.entries();
+        let is_nobody = entries.iter().all(|it| it.submitter.is_empty());
+        assert!(is_nobody, "{kind:?}: {:?}", told(&entries));
+        stage.proxy.stop();
+    }
+}
