@@ -137,17 +137,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn piece_of(&mut self, side: Side, index: usize, key: &[u8]) -> Result<Piece> {
         let keys = self.keys(side, index)?;
-        let Some(number) = self.last_key_up_to(side, &keys, key)? else {
-            return Ok(Piece::default());
-        };
+        match self.last_key_up_to(side, &keys, key)? {
+            Some(number) => self.piece_at(side, &keys, number, key),
+            None => Ok(Piece::default()),
+        }
+    }
+
+    /// Returns the ids of the key with this number, if it is `key`.
+    #[inline(never)] // Keeps its local variables off the stack of the search.
+    fn piece_at(&mut self, side: Side, keys: &Keys, number: u32, key: &[u8]) -> Result<Piece> {
         let mut found = [0u8; KEY_BYTES_MAX];
         let found = part_mut(&mut found, 0, keys.width);
-        let next = self.record(side, &keys, number, found)?;
+        let next = self.record(side, keys, number, found)?;
         if found != key {
             return Ok(Piece::default());
         }
         // The record behind tells where the list ends; the last key has one behind it too.
-        let end = self.record(side, &keys, number + 1, found)?;
+        let end = self.record(side, keys, number + 1, found)?;
         Ok(Piece {
             lists: side.lists,
             page: keys.list,
