@@ -8,10 +8,11 @@ const REDIRECTS: &str = "-ERR probity: the server redirects";
 
 /// A replica of Valkey, and its primary.
 fn replica() -> (Redis, Redis) {
-    let primary = Redis::start_of(Kind::Valkey, &[]);
+    // Without it the primary waits five seconds for more replicas.
+    let primary = Redis::start_of(Kind::Valkey, &["--repl-diskless-sync-delay", "0"]);
     let port = primary.port().to_string();
     let replica = Redis::start_of(Kind::Valkey, &["--replicaof", "127.0.0.1", &port]);
-    let is_linked = (0..200).any(|_| {
+    let is_linked = (0..1_200).any(|_| {
         wait(25);
         let said = talk(replica.address(), &script("INFO replication"), usize::MAX);
         String::from_utf8_lossy(&said).contains("master_link_status:up")
