@@ -171,6 +171,15 @@ impl Repair {
         Self::new(kind, &StreamName::journal(), range)
     }
 
+    /// The part of frames that an accepted loss took: the `frames`, or `sections` of theirs that
+    /// nobody can open.
+    pub const fn lost_part(&self) -> &'static str {
+        match self.kind {
+            RepairKind::Closed => "sections",
+            _ => "frames",
+        }
+    }
+
     /// The line `KIND STREAM FROM TO`, without its line feed.
     pub fn line(&self) -> String {
         let (kind, stream) = (self.kind.as_str(), &self.stream);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use probity_log::Repair;
 use probity_log::reader::{Damage, Filter, Found, Reader};
-use probity_log::{Repair, RepairKind};
 
 use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
@@ -129,14 +129,6 @@ pub(super) fn tell_losses<'r>(reader: &'r Reader, filter: &Filter) -> Vec<&'r Re
     losses
         .inspect(|loss| note(&format!("not in the log any more: {loss}")))
         .collect()
-}
-
-/// Returns the part of an accepted loss: whole frames, or sections of frames.
-pub(super) const fn lost_part(loss: &Repair) -> &'static str {
-    match loss.kind {
-        RepairKind::Closed => "sections",
-        _ => "frames",
-    }
 }
 
 /// Prints the faults and the gaps.

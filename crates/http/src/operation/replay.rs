@@ -2,8 +2,8 @@
 
 use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
+use probity_log::Repair;
 use probity_log::reader::Filter;
-use probity_log::{Repair, RepairKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -60,10 +60,7 @@ impl From<&Repair> for LostForm {
     fn from(loss: &Repair) -> Self {
         Self {
             stream: loss.stream.to_string(),
-            kind: match loss.kind {
-                RepairKind::Closed => "sections",
-                _ => "frames",
-            },
+            kind: loss.lost_part(),
             from_frame: loss.from,
             to_frame: loss.to,
         }

@@ -16,7 +16,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
 use crate::command::copies::{reading_places, warn_of_none};
-use crate::command::reading::{lost_part, tell_losses, tell_unsigned};
+use crate::command::reading::{tell_losses, tell_unsigned};
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -47,7 +47,7 @@ impl From<&Repair> for LostForm {
     fn from(loss: &Repair) -> Self {
         Self {
             stream: loss.stream.to_string(),
-            kind: lost_part(loss),
+            kind: loss.lost_part(),
             from_frame: loss.from,
             to_frame: loss.to,
         }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::OlderLog;
 use crate::args::Verify;
-use crate::command::reading::lost_part;
 use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 
@@ -225,7 +224,7 @@ impl<'a> LossRow<'a> {
     pub(super) fn new(loss: &'a Repair) -> Self {
         Self {
             stream: loss.stream.as_str(),
-            kind: lost_part(loss),
+            kind: loss.lost_part(),
             from_frame: loss.from,
             to_frame: loss.to,
             said: loss.to_string(),
