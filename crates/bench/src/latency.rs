@@ -10,6 +10,8 @@ use serde_json::json;
 
 use crate::command::{BenchError, LatencyArguments};
 use crate::ingest::root_key;
+use crate::output::write_files;
+use crate::plot::{Line, lines};
 use crate::workload::{Pool, Shape};
 
 /// Runs the three measurements.
@@ -66,8 +68,29 @@ pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(
             arguments.threads,
         )?;
     }
-    Ok(())
+    write_files(&arguments.output, &[value], || plot(&half))
 }
+
+/// Draws the durations by how many appends there are to one that takes longer.
+fn plot(half: &HalfRate) -> Result<String, BenchError> {
+    let line = |label: &str, sorted: &[f64]| {
+        let least = TAILS.iter().filter(|tail| **tail <= sorted.len() as f64);
+        let points = least.map(|tail| (*tail, percentile(sorted, 1.0 - 1.0 / tail)));
+        Line {
+            label: label.to_owned(),
+            points: points.collect(),
+        }
+    };
+    let drawn = [
+        line("an append", &half.appends),
+        line("until durable, unasked", &half.durable_after),
+    ];
+    let axes = ("appends for each one that takes longer", "nanoseconds");
+    lines("Latency at half the peak rate", axes, &drawn)
+}
+
+/// The numbers of appends of which one takes longer than the duration drawn.
+const TAILS: [f64; 7] = [2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
 /// Tolerance by which an append may be early at half the peak rate.
 const PACE: Duration = Duration::from_micros(100);

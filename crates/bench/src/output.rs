@@ -8,10 +8,14 @@ use serde_json::{Value, json};
 
 use crate::command::{BenchError, OutputArguments, Preset};
 use crate::ingest::Outcome;
-use crate::plot::{Bar, bars};
+use crate::plot::{Bar, Legend, bars};
 
-/// Unit of the bars of ingestion.
-const UNIT: &str = "million entries a second; grey: the bare compressor and cipher";
+/// The names of the bars of ingestion.
+const LEGEND: Legend<'_> = Legend {
+    unit: "million entries a second",
+    value: "the log",
+    ceiling: Some("the bare compressor and cipher"),
+};
 
 /// The results to write.
 pub(crate) struct Output<'a> {
@@ -43,7 +47,7 @@ pub(crate) fn write(
         rows: &rows,
         bars: &bars,
         title: &title,
-        unit: UNIT,
+        legend: LEGEND,
     };
     write_document(&document, arguments, out, &|out| table(output.results, out))
 }
@@ -54,7 +58,7 @@ pub(crate) struct Document<'a> {
     pub(crate) rows: &'a [Value],
     pub(crate) bars: &'a [Bar],
     pub(crate) title: &'a str,
-    pub(crate) unit: &'a str,
+    pub(crate) legend: Legend<'a>,
 }
 
 /// Writes `document` in every form that `arguments` request; `table` writes the table.
@@ -69,12 +73,21 @@ pub(crate) fn write_document(
     } else {
         table(out)?;
     }
+    let plot = || bars(document.title, document.legend, document.bars);
+    write_files(arguments, document.rows, plot)
+}
+
+/// Writes the files that `arguments` request: `rows` as CSV and what `plot` draws.
+pub(crate) fn write_files(
+    arguments: &OutputArguments,
+    rows: &[Value],
+    plot: impl FnOnce() -> Result<String, BenchError>,
+) -> Result<(), BenchError> {
     if let Some(path) = &arguments.csv {
-        write_new(path, &csv(document.rows))?;
+        write_new(path, &csv(rows))?;
     }
     if let Some(path) = &arguments.plot {
-        let plot = bars(document.title, document.unit, document.bars);
-        write_new(path, &plot)?;
+        write_new(path, &plot()?)?;
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ use serde_json::json;
 use crate::ceiling;
 use crate::command::{BenchError, VerifyArguments};
 use crate::ingest::{Setting, config, options, peak_bytes, root_key, stored_bytes};
+use crate::output::write_files;
+use crate::plot::{Bar, Legend, bars};
 use crate::workload::Pool;
 
 /// Writes a log, verifies it several times, and reports the speed.
@@ -74,7 +76,23 @@ pub(crate) fn run(arguments: &VerifyArguments, out: &mut dyn Write) -> Result<()
             speed / hash,
         )?;
     }
-    Ok(())
+    write_files(&arguments.output, &[value], || plot(speed, hash))
+}
+
+/// Draws the speed beside that of bare SHA-256.
+fn plot(speed: f64, hash: f64) -> Result<String, BenchError> {
+    let gib = f64::from(1 << 30);
+    let bar = Bar {
+        label: "verification".to_owned(),
+        value: speed / gib,
+        ceiling: hash / gib,
+    };
+    let legend = Legend {
+        unit: "GiB of the log a second",
+        value: "verification",
+        ceiling: Some("bare SHA-256"),
+    };
+    bars("Verification", legend, &[bar])
 }
 
 /// Writes the log to be verified.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::command::{BenchError, OutputArguments};
 use crate::output::{Document, write_document};
-use crate::plot::Bar;
+use crate::plot::{Bar, Legend};
 
 /// The implementation that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +102,11 @@ pub(crate) fn write(
         rows: &rows,
         bars: &shown(figures),
         title: "Disguises, median",
-        unit: "milliseconds; grey: row by row by hand",
+        legend: Legend {
+            unit: "milliseconds",
+            value: "the disguise",
+            ceiling: Some("row by row by hand"),
+        },
     };
     write_document(&document, arguments, out, &|out| table(figures, out))
 }

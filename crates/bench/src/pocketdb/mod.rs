@@ -484,8 +484,7 @@ fn write(
                 ceiling: 0.0,
             })
             .collect();
-        let unit = "milliseconds on the token's flash chip, simulated";
-        write_new(path, &bars("The 18 queries", unit, &shown))?;
+        write_new(path, &bars("The 18 queries", plots::QUERIES, &shown)?)?;
     }
     Ok(())
 }

@@ -5,16 +5,23 @@ use std::path::Path;
 use super::Figure;
 use crate::command::BenchError;
 use crate::output::{make_folder, write_new};
-use crate::plot::{Bar, Line, bars, lines};
+use crate::plot::{Bar, Legend, Line, bars, lines};
+
+/// The names of the bars of queries.
+pub(super) const QUERIES: Legend<'_> = Legend {
+    unit: "milliseconds on the token's flash chip, simulated",
+    value: "a query",
+    ceiling: None,
+};
 
 /// Writes `figure7.svg` to `figure10.svg` to `folder`.
 pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
     make_folder(folder)?;
     let plots = [
-        ("figure7.svg", insertions(figures)),
-        ("figure8.svg", indexes(figures)),
-        ("figure9.svg", queries(figures)),
-        ("figure10.svg", reorganisations(figures)),
+        ("figure7.svg", insertions(figures)?),
+        ("figure8.svg", indexes(figures)?),
+        ("figure9.svg", queries(figures)?),
+        ("figure10.svg", reorganisations(figures)?),
     ];
     for (name, svg) in plots {
         write_new(&folder.join(name), &svg)?;
@@ -23,7 +30,7 @@ pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError>
 }
 
 /// Plots milliseconds per inserted row of each table, for this engine and for B+-trees.
-fn insertions(figures: &[Figure]) -> String {
+fn insertions(figures: &[Figure]) -> Result<String, BenchError> {
     let single = |figure: &&Figure| {
         figure.kind == "comparison"
             || figure.kind == "insertion" && figure.name.ends_with("each row a commit")
@@ -34,12 +41,16 @@ fn insertions(figures: &[Figure]) -> String {
         .map(|figure| bar(figure, figure.milliseconds_per_row()))
         .collect();
     shown.sort_by(|a, b| a.label.cmp(&b.label));
-    let unit = "milliseconds of a committed row on the token's flash chip, simulated";
-    bars("Figure 7: insertions", unit, &shown)
+    let legend = Legend {
+        unit: "milliseconds of a committed row on the token's flash chip, simulated",
+        value: "a row",
+        ceiling: None,
+    };
+    bars("Figure 7: insertions", legend, &shown)
 }
 
 /// Plots the pages that a lookup reads, by the number of distinct values.
-fn indexes(figures: &[Figure]) -> String {
+fn indexes(figures: &[Figure]) -> Result<String, BenchError> {
     let mut drawn: Vec<Line> = Vec::new();
     let found = figures
         .iter()
@@ -63,7 +74,7 @@ fn indexes(figures: &[Figure]) -> String {
 }
 
 /// Plots milliseconds of the 18 queries in every state.
-fn queries(figures: &[Figure]) -> String {
+fn queries(figures: &[Figure]) -> Result<String, BenchError> {
     let shown = figures.iter().filter(|figure| figure.kind == "query");
     let mut shown: Vec<Bar> = shown
         .map(|figure| bar(figure, figure.milliseconds()))
@@ -75,20 +86,23 @@ fn queries(figures: &[Figure]) -> String {
         .collect();
     let place = |bar: &Bar| order.iter().position(|name| name == query_of(&bar.label));
     shown.sort_by_key(place);
-    let unit = "milliseconds on the token's flash chip, simulated";
-    bars("Figure 9: the 18 queries", unit, &shown)
+    bars("Figure 9: the 18 queries", QUERIES, &shown)
 }
 
 /// Plots seconds of every whole reorganisation.
-fn reorganisations(figures: &[Figure]) -> String {
+fn reorganisations(figures: &[Figure]) -> Result<String, BenchError> {
     let shown = figures
         .iter()
         .filter(|figure| figure.kind == "reorganisation" && !figure.name.contains("of them new"));
     let shown: Vec<Bar> = shown
         .map(|figure| bar(figure, figure.milliseconds() / 1e3))
         .collect();
-    let unit = "seconds on the token's flash chip, simulated";
-    bars("Figure 10: reorganisations", unit, &shown)
+    let legend = Legend {
+        unit: "seconds on the token's flash chip, simulated",
+        value: "a reorganisation",
+        ceiling: None,
+    };
+    bars("Figure 10: reorganisations", legend, &shown)
 }
 
 fn query_of(label: &str) -> &str {

@@ -14,7 +14,7 @@ use self::server::Server;
 use self::stage::{STAGES, Stage};
 use crate::command::{BenchError, ProxyArguments};
 use crate::output::{Document, write_document};
-use crate::plot::Bar;
+use crate::plot::{Bar, Legend};
 
 /// Limits for tests: requests per run, and keys.
 const SMALL_REQUESTS: u64 = 400;
@@ -57,7 +57,11 @@ pub(crate) fn run(arguments: &ProxyArguments, out: &mut dyn Write) -> Result<(),
         rows: &lines,
         bars: &bars,
         title: "Requests through the proxy",
-        unit: "thousand requests a second; grey: the bare server",
+        legend: Legend {
+            unit: "thousand requests a second",
+            value: "measured",
+            ceiling: Some("the bare server"),
+        },
     };
     write_document(&document, &arguments.output, out, &|out| table(&rows, out))
 }
