@@ -125,7 +125,7 @@ fn watch() -> io::Result<()> {
 
 /// Listens for the signals of `kind`, unless they were ignored when the program started, as `nohup`
 /// does.
-fn watched(kind: SignalKind) -> io::Result<Option<Signal>> {
+pub(crate) fn watched(kind: SignalKind) -> io::Result<Option<Signal>> {
     if is_ignored(kind) {
         return Ok(None);
     }
@@ -146,7 +146,8 @@ fn is_ignored(kind: SignalKind) -> bool {
     }
 }
 
-async fn received(signals: &mut Option<Signal>) {
+/// Waits for the next of the signals; for ever where they are ignored.
+pub(crate) async fn received(signals: &mut Option<Signal>) {
     match signals {
         Some(signals) => drop(signals.recv().await),
         None => std::future::pending().await,

@@ -82,9 +82,34 @@ impl Running {
         (0..count).all(|_| self.set())
     }
 
-    fn stop(mut self) -> (u64, Option<i32>, String) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).unwrap();
+    /// Returns whether a key exists.
+    fn has(&mut self, key: &str) -> bool {
+        let command = format!("*2\r\n$6\r\nEXISTS\r\n${}\r\n{key}\r\n", key.len());
+        self.client.write_all(command.as_bytes()).unwrap();
+        let mut reply = [0; 4];
+        self.client.read_exact(&mut reply).unwrap();
+        reply == *b":1\r\n"
+    }
+
+    fn stop(self) -> (u64, Option<i32>, String) {
+        self.stop_by(Signal::TERM)
+    }
+
+    fn stop_by(self, signal: Signal) -> (u64, Option<i32>, String) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.end()
+    }
+
+    /// Waits until it ends by itself.
+    fn end(mut self) -> (u64, Option<i32>, String) {
+        let late = Instant::now() + Duration::from_secs(30);
+        while self.child.try_wait().unwrap().is_none() {
+            if Instant::now() > late {
+                self.child.kill().unwrap();
+                panic!("the proxy goes on");
+            }
+            sleep(Duration::from_millis(20));
+        }
         let mut said = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
         stderr.read_to_string(&mut said).unwrap();
@@ -247,8 +272,11 @@ fn a_proxy_that_fails_closed_says_what_it_answered_and_does_not_have() {
         assert!(proxy.sets(300), "{mode}");
         place.fill();
         while proxy.set() {}
-        let (answered, status, said) = proxy.stop();
+        // A supervisor starts it again, and clients had errors for ever.
+        let (answered, status, said) = proxy.end();
         assert_eq!(status, Some(1), "{mode}: {said}");
+        assert!(said.contains("the log has failed"), "{mode}: {said}");
+        assert!(said.contains("No space left on device"), "{mode}: {said}");
         fs::remove_file(place.filler()).unwrap();
         let appended = run(place.at.path(), &["append", &place.log()]);
         assert!(appended.status.success(), "{}", text(&appended.stderr));
@@ -267,4 +295,22 @@ fn a_proxy_that_fails_closed_says_what_it_answered_and_does_not_have() {
         }
         place.assert_intact();
     }
+}
+
+/// A closed terminal ended the proxy like a kill, and the store lost what it had answered in the
+/// last second.
+#[test]
+fn a_hangup_ends_a_proxy_in_order() {
+    let Some(place) = Place::new("a proxy whose terminal is closed") else {
+        return;
+    };
+    let mut proxy = Running::start(&place, &[]);
+    assert!(proxy.sets(50));
+    let (answered, status, said) = proxy.stop_by(Signal::HUP);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(place.counts(), (answered, 0, 0), "{said}");
+    let mut again = Running::start(&place, &[]);
+    assert!(again.has("user:49:x"));
+    let (_, status, said) = again.stop();
+    assert_eq!(status, Some(0), "{said}");
 }

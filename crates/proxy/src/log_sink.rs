@@ -40,6 +40,12 @@ pub(crate) struct Opened {
 }
 
 impl LogSource {
+    /// Returns whether the log takes nothing more. A [`Keeper`](crate::Keeper) that may open it
+    /// again can end that.
+    pub fn has_failed(&self) -> bool {
+        self.account.is_failed()
+    }
+
     /// The stream `stream` of `log`.
     ///
     /// # Errors

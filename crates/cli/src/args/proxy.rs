@@ -13,7 +13,7 @@ use super::{DurabilityChoice, KeyInterval};
 
 /// Records every operation of Redis clients on their way to the server, or to a store of its own.
 ///
-/// Clients connect here instead of to a server and notice nothing. SIGINT or SIGTERM stops
+/// Clients connect here instead of to a server and notice nothing. SIGINT, SIGTERM or SIGHUP stops
 /// gracefully: replies under way are finished and everything is durable.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:

@@ -8,7 +8,7 @@ use super::KeyInterval;
 
 /// Answers HTTP requests, so that applications in any language hide people and bring them back.
 ///
-/// Prints its address once it answers, and ends at SIGINT or SIGTERM after what runs is finished. Everything else about
+/// Prints its address once it answers, and ends at SIGINT, SIGTERM or SIGHUP after what runs is finished. Everything else about
 /// it stands in one file: where it listens, the log, databases, specifications, and the tokens with their rights.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:

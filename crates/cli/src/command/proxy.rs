@@ -139,7 +139,8 @@ fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
     })
 }
 
-/// Serves until the process is asked to stop, or until the embedded store has failed.
+/// Serves until the process is asked to stop, or until the embedded store or a log that is not opened
+/// again has failed.
 fn serve(
     args: &ProxyArgs,
     config: ProxyConfig,
@@ -158,10 +159,16 @@ fn serve(
             args.clients_max
         ));
     }
-    let has_failed = || matches!(backend, Backend::Store(store) if store.has_failed());
+    let store_failed = || matches!(backend, Backend::Store(store) if store.has_failed());
+    // A supervisor starts it again, which repairs the log once there is room.
+    let log_failed = || !args.forward_on_log_failure && source.has_failed();
+    let has_failed = || store_failed() || log_failed();
     let told = until_stopped_or(has_failed, || announce(args, proxy.addresses()));
-    if has_failed() {
+    if store_failed() {
         note("the store has failed and carries out nothing more: the proxy ends");
+    }
+    if log_failed() {
+        note("the log has failed and no command is carried out any more: the proxy ends");
     }
     proxy.stop();
     told

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use crate::failure::Failure;
-use crate::interruption::{self, unwatched};
+use crate::interruption::{self, received, unwatched, watched};
 
 /// The interval between two checks whether anything is left to serve.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -23,10 +23,14 @@ pub(super) fn until_stopped_or(
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
+        // Comes when a terminal is closed; by default it would end the program like a kill.
+        let mut hangup = watched(SignalKind::hangup()).map_err(unwatched)?;
         interruption::leave_signals();
         announce()?;
         tokio::select! {
-            () = received(&mut interrupt, &mut terminate) => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = received(&mut hangup) => {}
             () = over(is_over) => {}
         }
         Ok(())
@@ -36,12 +40,5 @@ pub(super) fn until_stopped_or(
 async fn over(is_over: impl Fn() -> bool) {
     while !is_over() {
         sleep(LOOK_INTERVAL).await;
-    }
-}
-
-async fn received(interrupt: &mut Signal, terminate: &mut Signal) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
     }
 }

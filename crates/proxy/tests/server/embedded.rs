@@ -168,6 +168,34 @@ fn nonsense_has_the_answer_of_a_server() {
     }
 }
 
+/// A web page can send a request to any port of the machine, and the store has no password: the
+/// lines of its body were carried out.
+#[test]
+fn a_request_of_http_ends_the_connection_before_its_body() {
+    let (redis, embedded) = (Redis::start(&[]), Embedded::start());
+    let body = "Content-Type: text/plain\r\n\r\nSET user:1:evil 1\r\n";
+    for (first, between) in [
+        ("POST / HTTP/1.1", ""),
+        ("pOsT / HTTP/1.1", "Host: 127.0.0.1\r\n"),
+        ("PUT / HTTP/1.1", "Host: 127.0.0.1\r\n"),
+        ("GET / HTTP/1.1", "hOST: 127.0.0.1\r\n"),
+        ("MULTI", "POST / HTTP/1.1\r\n"),
+    ] {
+        let sent = format!("{first}\r\n{between}{body}");
+        let (through, direct) = (
+            talk_only(embedded.address, sent.as_bytes(), usize::MAX),
+            talk_only(redis.address(), sent.as_bytes(), usize::MAX),
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&through),
+            String::from_utf8_lossy(&direct),
+            "{sent:?}"
+        );
+        let there = talk(embedded.address, &script("EXISTS user:1:evil"), usize::MAX);
+        assert!(there.starts_with(b":0\r\n"), "{sent:?}");
+    }
+}
+
 #[test]
 fn commands_are_described_as_a_server_describes_them() {
     let (redis, embedded) = (Redis::start(&[]), Embedded::start());

@@ -138,6 +138,10 @@ pub(crate) fn execute(
     reply: &mut Reply,
 ) -> Result<(), Fail> {
     let args = command.arguments();
+    if is_http(&args) {
+        client.closing = true;
+        return Ok(());
+    }
     let found = match command.refusal {
         Some(reason) => Err(reason.into()),
         None => find(&args),
@@ -220,6 +224,13 @@ fn find(args: &[&[u8]]) -> Result<&'static Spec, Fail> {
     } else {
         Err(Fail::arity(spec.name))
     }
+}
+
+/// Returns whether a request of HTTP has come in the place of commands. As in Redis, it ends the
+/// connection before its body, in which a web page may have hidden commands.
+fn is_http(args: &[&[u8]]) -> bool {
+    let name = args.first().copied().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 fn by_name(name: &[u8]) -> Option<&'static Spec> {
