@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(reals_around(5), (5.0, 5.0));
         assert_eq!(reals_around((1 << 53) + 1), (two_53, two_53 + 2.0));
         assert_eq!(reals_around(-(1 << 53) - 1), (-two_53 - 2.0, -two_53));
-        let two_63 = 2.0 * 4_611_686_018_427_387_904.0;
+        let two_63 = f64::from_bits(0x43E0_0000_0000_0000);
         assert_eq!(reals_around(i64::MAX), (two_63 - 1024.0, two_63));
         assert_eq!(reals_around(i64::MIN), (-two_63, -two_63));
     }
