@@ -9,8 +9,10 @@ use serde_json::{Map, Number, json};
 
 /// Returns a hidden row or value as JSON.
 ///
-/// Numbers are numbers. A value that JSON has no form for is an object: `{"base64": ...}` for
-/// binary, `{"real": ...}` for infinities.
+/// Integers are numbers with all their digits, real numbers are numbers with the shortest digits that
+/// read back the same. What a server tells as text stays one with its digits: decimals, times, and
+/// on `PostgreSQL` real numbers. A value that JSON has no form for is an object: `{"base64": ...}`
+/// for binary, `{"real": ...}` for infinities.
 pub fn row_json(it: &Hidden) -> serde_json::Value {
     let (values, since) = it.change.difference();
     let mut row = json!({

@@ -132,15 +132,15 @@ pub fn limits_are_documented(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the list of slow tests names every ignored test, and that every test in the list
-/// exists.
+/// Checks that the list of slow tests names every ignored test, and that every command in the list
+/// runs one: of its package and its target.
 pub fn slow_tests_are_listed(repository: &Repository) -> Vec<Finding> {
     let Some(list) = repository.file(CONTRIBUTING) else {
         return vec![Finding::new(CONTRIBUTING, 0, "is missing", "write it")];
     };
     let text = list.text().unwrap_or_default();
     let mut findings = Vec::new();
-    let mut names = Vec::new();
+    let mut tests = Vec::new();
     for file in repository.with_extension("rs") {
         for (line, name) in ignored_tests(file) {
             if !has_word(text, name) {
@@ -148,25 +148,68 @@ pub fn slow_tests_are_listed(repository: &Repository) -> Vec<Finding> {
                 let remedy = "write the command that runs it into the list of slow tests";
                 findings.push(Finding::new(&file.path, line, problem, remedy));
             }
-            names.push(name);
+            tests.push((&*file.path, name));
         }
     }
-    for (line, text) in list.lines() {
-        let Some((_, rest)) = text.split_once(" --test ") else {
-            continue;
-        };
-        let name = rest.split_whitespace().nth(1).unwrap_or_default();
-        if text.ends_with("-- --ignored") && !names.contains(&name) {
-            let problem = format!("no ignored test is called {name:?}");
-            findings.push(Finding::new(
-                CONTRIBUTING,
-                line,
-                problem,
-                "name one that is there",
-            ));
+    let commands = list.lines();
+    let commands = commands.filter_map(|(line, text)| Some((line, SlowCommand::of(text)?)));
+    for (line, command) in commands {
+        let name = command.test;
+        if !tests
+            .iter()
+            .any(|(path, test)| *test == name && command.reaches(path))
+        {
+            let problem = format!("the command runs no ignored test called {name:?}");
+            let remedy = "name a test that is there, with its package and its target";
+            findings.push(Finding::new(CONTRIBUTING, line, problem, remedy));
         }
     }
     findings
+}
+
+/// A command that runs one ignored test.
+struct SlowCommand<'t> {
+    package: &'t str,
+    /// The name of the tests beside the library; none for tests inside it.
+    target: Option<&'t str>,
+    test: &'t str,
+}
+
+impl<'t> SlowCommand<'t> {
+    /// Parses a line of the list; none where it is no command.
+    fn of(line: &'t str) -> Option<Self> {
+        let words = line.strip_prefix("cargo test ")?;
+        let words: Vec<&str> = words.strip_suffix(" -- --ignored")?.split(' ').collect();
+        let after = |option: &str| {
+            let mut pairs = words.windows(2);
+            pairs.find_map(|pair| match pair {
+                [word, next] if *word == option => Some(*next),
+                _ => None,
+            })
+        };
+        Some(Self {
+            package: after("-p")
+                .unwrap_or_default()
+                .trim_start_matches("probity-"),
+            target: after("--test"),
+            test: words.last().copied().unwrap_or_default(),
+        })
+    }
+
+    /// Returns whether the command builds the tests in the file `path`.
+    fn reaches(&self, path: &str) -> bool {
+        let inside = path.strip_prefix("crates/");
+        let inside = inside.and_then(|rest| rest.strip_prefix(self.package)?.strip_prefix('/'));
+        match (inside, self.target) {
+            (Some(inside), None) => inside.starts_with("src/"),
+            (Some(inside), Some(target)) => {
+                let place = inside.strip_prefix("tests/");
+                let rest = place.and_then(|rest| rest.strip_prefix(target));
+                rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            }
+            (None, _) => false,
+        }
+    }
 }
 
 /// Returns the ignored tests of a file: line of the attribute, and name.
@@ -342,14 +385,29 @@ mod tests {
 
     #[test]
     fn slow_tests_without_a_command_and_commands_without_a_test_are_found() {
-        let command = |name| format!("cargo test -p x --test y {name} -- --ignored");
-        let list = [command("listed"), command("gone")].join("\n");
+        let command = |place, name| format!("cargo test -p probity-x {place} {name} -- --ignored");
+        let list = [
+            command("--test y", "listed"),
+            command("--test y", "gone"),
+            command("--test z", "listed"),
+            command("--lib", "inner"),
+            command("--lib", "listed"),
+            "cargo test -p probity-w --test y listed -- --ignored".to_owned(),
+        ];
+        let list = list.join("\n");
         let tests = "#[test]\nfn quick() {}\n#[test]\n#[ignore = \"slow\"]\nfn listed() {}\n    #[test]\n    \
                      #[ignore]\n    fn left_out() {}\n";
-        let repository = Repository::of(&[(CONTRIBUTING, list.as_str()), ("y.rs", tests)]);
+        let inner = "#[ignore = \"slow\"]\nfn inner() {}\n";
+        let repository = Repository::of(&[
+            (CONTRIBUTING, list.as_str()),
+            ("crates/x/src/lib.rs", inner),
+            ("crates/x/tests/y/main.rs", tests),
+        ]);
+        let wrong = [2, 3, 5, 6].map(|line| (CONTRIBUTING, line));
+        let left_out = [("crates/x/tests/y/main.rs", 7)];
         assert_eq!(
             places(&slow_tests_are_listed(&repository)),
-            [("y.rs", 7), (CONTRIBUTING, 2)]
+            [&left_out[..], &wrong].concat()
         );
     }
 }

@@ -12,6 +12,7 @@ mod binary;
 mod credentials;
 mod crowd;
 mod duties;
+mod exact;
 mod later;
 mod person;
 mod place;

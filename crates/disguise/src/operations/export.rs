@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::engine::Engine;
-use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
+use crate::database::{CatalogTable, Column, Database, Dialect};
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::update::{self, Updates};
 use crate::records::co_owned::slots_of;
@@ -66,6 +66,27 @@ impl HiddenChange {
             Self::Left(_) => "left",
             Self::Modified { .. } => "modified",
             Self::Decorrelated { .. } => "decorrelated",
+        }
+    }
+
+    /// Gives every number its shortest digits, see [`shorten`].
+    fn shorten(&mut self, dialect: Dialect, table: &CatalogTable) {
+        match self {
+            Self::Removed(cells) | Self::Left(cells) => shorten(dialect, table, cells),
+            Self::Modified {
+                column,
+                before,
+                after,
+            }
+            | Self::Decorrelated {
+                column,
+                before,
+                after,
+            } => {
+                for value in [before, after] {
+                    shorten_value(dialect, table, column, value);
+                }
+            }
         }
     }
 
@@ -187,6 +208,7 @@ impl<D: Database> Engine<D> {
             salt: &salt,
             gone: BTreeSet::new(),
         };
+        let dialect = self.database.dialect();
         let mut hidden = Vec::new();
         for it in meant {
             let mut bag = it.read(&mut self.database)?;
@@ -200,15 +222,42 @@ impl<D: Database> Engine<D> {
                     identity,
                     change,
                 };
-                let key = live.table(&section.table).map(|it| it.identity.as_slice());
+                let table = live.table(&section.table);
+                let key = table.map(|it| it.identity.as_slice());
                 let rows = changed(&mut self.database, key.unwrap_or_default(), section.change)?;
-                hidden.extend(
-                    rows.into_iter()
-                        .map(|(identity, change)| row(identity, change)),
-                );
+                hidden.extend(rows.into_iter().map(|(mut identity, mut change)| {
+                    if let Some(table) = table {
+                        shorten(dialect, &table.catalog, &mut identity);
+                        change.shorten(dialect, &table.catalog);
+                    }
+                    row(identity, change)
+                }));
             }
         }
         Ok(hidden)
+    }
+}
+
+/// Gives every number of a column with 32 bits the shortest digits that the column reads back as the
+/// same number. The driver tells it with the digits of 64 bits, as 0.10000000149011612 for 0.1.
+fn shorten(dialect: Dialect, table: &CatalogTable, cells: &mut Cells) {
+    for (column, value) in cells {
+        shorten_value(dialect, table, column, value);
+    }
+}
+
+fn shorten_value(dialect: Dialect, table: &CatalogTable, column: &str, value: &mut Value) {
+    let kind = table.column(column).map_or("", Column::kind);
+    let (Value::Real(wide), true) = (
+        value,
+        dialect == Dialect::Mysql && kind.starts_with("float"),
+    ) else {
+        return;
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a loss is noticed below")]
+    let narrow = *wide as f32;
+    if f64::from(narrow).to_bits() == wide.to_bits() {
+        *wide = narrow.to_string().parse().unwrap_or(*wide);
     }
 }
 

@@ -106,6 +106,22 @@ impl ValueType {
     }
 }
 
+/// Returns the greatest real number that is not above `number`, and the smallest that is not below it: one
+/// and the same where there is a real number of this value.
+pub(crate) fn reals_around(number: i64) -> (f64, f64) {
+    #[expect(clippy::cast_precision_loss, reason = "the loss is what is looked at")]
+    let near = number as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is whole and at most 2^63 away from zero"
+    )]
+    match (near as i128).cmp(&i128::from(number)) {
+        Ordering::Less => (near, near.next_up()),
+        Ordering::Equal => (near, near),
+        Ordering::Greater => (near.next_down(), near),
+    }
+}
+
 /// Encodes an integer so that the order is preserved.
 pub(crate) fn encode_integer(number: i64) -> [u8; NUMBER_BYTES] {
     (number.cast_unsigned() ^ SIGN).to_be_bytes()
@@ -191,6 +207,17 @@ mod tests {
         let decoded = encoded.map(|bytes| decode_real(&bytes).to_bits());
         assert_eq!(decoded, reals.map(f64::to_bits));
         assert_eq!(encode_real(-0.0), encode_real(0.0));
+    }
+
+    #[test]
+    fn the_reals_around_an_integer_enclose_it() {
+        let two_53 = 9_007_199_254_740_992.0;
+        assert_eq!(reals_around(5), (5.0, 5.0));
+        assert_eq!(reals_around((1 << 53) + 1), (two_53, two_53 + 2.0));
+        assert_eq!(reals_around(-(1 << 53) - 1), (-two_53 - 2.0, -two_53));
+        let two_63 = f64::from_bits(0x43E0_0000_0000_0000);
+        assert_eq!(reals_around(i64::MAX), (two_63 - 1024.0, two_63));
+        assert_eq!(reals_around(i64::MIN), (-two_63, -two_63));
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod crash;
 #[cfg(test)]
 mod equality;
 #[cfg(test)]
+mod exact;
+#[cfg(test)]
 mod openings;
 #[cfg(test)]
 mod pair;

@@ -380,7 +380,10 @@ impl<K: EntrySink> Connection<K> {
                 self.inbox.replace_held(&bytes);
                 return true;
             }
-            Next::Wait => self.waits = true,
+            Next::Wait => {
+                self.waits = true;
+                self.put_question();
+            }
             Next::Refuse(reason) => {
                 self.inbox.forget_rest();
                 self.refusal = Some(reason);

@@ -18,6 +18,8 @@ pub(super) enum Effect {
     Hello {
         user: Option<Vec<u8>>,
         name: Option<Vec<u8>>,
+        /// True if the login stands before every name.
+        login_first: bool,
     },
     /// The proxy's own question who is logged in.
     WhoAmI,
@@ -144,7 +146,7 @@ impl Effect {
         match self {
             Self::Auth { user } => user.len(),
             Self::SetName { name } => name.len(),
-            Self::Hello { user, name } => {
+            Self::Hello { user, name, .. } => {
                 user.as_ref().map_or(0, Vec::len) + name.as_ref().map_or(0, Vec::len)
             }
             _ => 0,
@@ -160,19 +162,27 @@ fn name_in(arguments: &Arguments, index: usize) -> Vec<u8> {
     }
 }
 
+/// Reads the options of `HELLO`. One without all its words is none to a server: behind `AUTH` a
+/// word alone may be a password, and is no user's name.
 fn hello(arguments: &Arguments) -> Effect {
-    let (mut user, mut name) = (None, None);
+    let (mut user, mut name, mut login_first) = (None, None, false);
     let mut index = 2;
     while index < arguments.len() {
         let option = arguments.word(index);
-        if option == b"auth" {
+        let more = arguments.len() - 1 - index;
+        if option == b"auth" && more >= 2 {
             user = Some(name_in(arguments, index + 1));
+            login_first = name.is_none();
             index += 2;
-        } else if option == b"setname" {
+        } else if option == b"setname" && more >= 1 {
             name = Some(name_in(arguments, index + 1));
             index += 1;
         }
         index += 1;
     }
-    Effect::Hello { user, name }
+    Effect::Hello {
+        user,
+        name,
+        login_first,
+    }
 }

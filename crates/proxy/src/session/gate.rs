@@ -111,7 +111,7 @@ fn starts_debugger(name: &str, arguments: &Arguments) -> bool {
 }
 
 /// Returns the number of options AUTH in a HELLO.
-fn logins(arguments: &Arguments) -> usize {
+pub(super) fn logins(arguments: &Arguments) -> usize {
     let (mut count, mut index) = (0, 2);
     while index < arguments.len() {
         if arguments.is_word(index, "auth") {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-use super::effect::Effect;
+use super::gate::logins;
 use super::pending::Keys;
 use crate::audit::{Key, hex, put_json};
 use crate::command::{CommandFacts, Flags};
@@ -52,7 +52,6 @@ impl Mark {
 /// The entries of a command that are not about its keys.
 pub(super) fn marks_of(
     name: &str,
-    effect: &Effect,
     facts: Option<&CommandFacts>,
     arguments: &Arguments,
 ) -> Vec<Mark> {
@@ -72,7 +71,7 @@ pub(super) fn marks_of(
             .map(|index| Mark::at("subscribe", arguments, index))
             .collect(),
         "auth" => nowhere("authenticate"),
-        "hello" if effect.user().is_some() => nowhere("authenticate"),
+        "hello" if logins(arguments) > 0 => nowhere("authenticate"),
         "sort" | "sort_ro" => sort_patterns(arguments),
         "debug" => debug(arguments),
         "unknown" => nowhere("run"),

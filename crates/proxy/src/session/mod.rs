@@ -7,6 +7,7 @@ mod capture;
 mod channels;
 mod effect;
 mod gate;
+mod lost;
 mod mark;
 mod names;
 mod pending;
@@ -31,7 +32,6 @@ use channels::Channels;
 use effect::Effect;
 use gate::Gate;
 use pending::{Pending, is_secret};
-use question::Doubt;
 use record::Work;
 pub use reply::End;
 
@@ -124,12 +124,14 @@ pub struct Session {
     db_owed: Option<u64>,
     /// True if the name is to be asked for once the server lets the client in.
     name_owed: bool,
+    /// True if the name was asked for before the command under way.
+    name_asked: bool,
     /// True once a login has succeeded, until what is owed is asked for.
     let_in: bool,
     /// True if the server let nobody in without a login when the connection began.
     locked: bool,
     /// A login of which only the server knows what became of it.
-    doubt: Option<Doubt>,
+    doubt: Option<Pending>,
     /// True if the backend knows users at all.
     users: bool,
     /// True if the server may send the client to another one.
@@ -221,6 +223,7 @@ impl Session {
             db,
             db_owed: None,
             name_owed: false,
+            name_asked: false,
             let_in: false,
             locked: false,
             doubt: None,
@@ -374,7 +377,7 @@ impl Session {
         let Some(facts) = facts.filter(|facts| gate::may_stream(facts)) else {
             return refuse(REFUSE_TOO_LONG);
         };
-        if self.is_fenced() {
+        if self.is_fenced() || self.awaits_name(Some(&*facts)) {
             return Next::Wait;
         }
         self.begun = Some(Begun(facts));
@@ -486,7 +489,7 @@ impl Session {
         if let Some(reason) = gate::refusal(facts.as_deref(), self.commands.arguments()) {
             return refuse(reason);
         }
-        if self.is_fenced() {
+        if self.is_fenced() || self.awaits_name(facts.as_deref()) {
             return Next::Wait;
         }
         match facts {
@@ -540,6 +543,7 @@ impl Session {
         let mut pending = Pending::new(facts, self.commands.arguments(), keys);
         pending.time_before = std::mem::take(&mut self.time_before).shown();
         self.replacement = replacement;
+        self.name_asked = false;
         self.commands.forget(is_secret(name));
         self.fence = match &pending.effect {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,

@@ -190,7 +190,7 @@ impl Pending {
             let _infallible = write!(more, ",\"until\":{at}");
         }
         let mut pending = Self {
-            marks: marks_of(&name, &effect, facts, arguments),
+            marks: marks_of(&name, facts, arguments),
             facts: Box::default(),
             deadline,
             time_before: None,

@@ -5,44 +5,49 @@ use probity_format::Outcome;
 use super::effect::Effect;
 use super::pending::Pending;
 use super::record::Known;
-use super::reply::{End, Lost};
+use super::reply::End;
 use super::{Session, name_of};
 use crate::audit::Actor;
+use crate::command::CommandFacts;
 use crate::resp::put_command;
 
-/// A login by a `HELLO` that the server answered with an error.
-#[derive(Debug)]
-pub(super) struct Doubt {
-    pending: Pending,
-    /// The outcome if the login did not succeed.
-    refused: Outcome,
-}
-
 impl Session {
-    /// Returns whether only the server knows who the client is after an error in reply to this one.
-    /// `HELLO` logs in before it looks at its other options, and some servers take its name before
-    /// that.
+    /// Returns whether only the server knows who the client is, or which name it has, after an
+    /// error in reply to this one. `HELLO` logs in before it looks at its other options, and some
+    /// servers take its name before that.
     pub(super) fn asks_identity(&self, effect: &Effect) -> bool {
         // The server refuses a subscribed client everything, the questions too, and has looked at
         // nothing.
         let looked = self.resp3 || !self.channels.any();
-        let concerns = effect.user().is_some() || effect.name().is_some();
+        let concerns = self.may_have_logged_in(effect) || self.may_have_named(effect);
         self.users && looked && concerns && matches!(effect, Effect::Hello { .. })
     }
 
-    /// Asks after a refused `HELLO`. Where it was a login, its entry waits for the answer.
+    /// A denial says that the login did not succeed; whoever was logged in still is.
+    fn may_have_logged_in(&self, effect: &Effect) -> bool {
+        effect.user().is_some() && !self.is_denial()
+    }
+
+    /// A server looks at the options in their order, or at none of them before it logs in.
+    fn may_have_named(&self, effect: &Effect) -> bool {
+        let Effect::Hello {
+            name, login_first, ..
+        } = effect
+        else {
+            return false;
+        };
+        name.is_some() && !(*login_first && self.is_error_of(&[b"WRONGPASS"]))
+    }
+
+    /// Asks after a refused `HELLO`. Where it may have logged in, its entry waits for the answer.
     pub(super) fn question_identity(&mut self, pending: Pending) {
-        let named = pending.effect.name().is_some();
-        if pending.effect.user().is_some() {
-            let refused = if self.is_denial() {
-                Outcome::Denied
-            } else {
-                Outcome::Failed
-            };
-            self.doubt = Some(Doubt { pending, refused });
+        let named = self.may_have_named(&pending.effect);
+        if self.may_have_logged_in(&pending.effect) {
+            self.doubt = Some(pending);
             self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
         } else {
-            self.record(pending, Known::Reply);
+            let actor = self.actor_of(&pending.effect, false);
+            self.record_as(pending, Known::Reply, actor, None);
         }
         if named {
             self.name_owed = false;
@@ -53,45 +58,26 @@ impl Session {
     /// Records the login in doubt, now that the server says who is logged in. It succeeded if that
     /// is its user, and was nobody or another one before.
     fn settle_doubt(&mut self, told: Option<&str>) {
-        let Some(Doubt { pending, refused }) = self.doubt.take() else {
+        let Some(pending) = self.doubt.take() else {
             return;
         };
-        let user = pending.effect.user().unwrap_or_default();
         let nobody = if self.locked { None } else { Some("default") };
         let before = self.principal.as_deref().or(nobody);
-        let is_told = told == Some(&*name_of(user));
-        let proven = refused != Outcome::Denied && is_told && before != told;
-        let outcome = if proven { Outcome::Ok } else { refused };
-        let actor = self.actor_as(user, proven);
-        self.record_as(pending, Known::Told(outcome), Some(actor), None);
+        let user = pending.effect.user().map(name_of);
+        let proven = told.is_some() && told == user.as_deref() && before != told;
+        let outcome = if proven { Outcome::Ok } else { Outcome::Failed };
+        let actor = self.actor_of(&pending.effect, proven);
+        self.record_as(pending, Known::Told(outcome), actor, None);
     }
 
-    /// Records the login in doubt, of which no answer comes any more.
-    pub(super) fn lose_doubt(&mut self, perhaps: &mut Lost) {
-        match self.doubt.take() {
-            Some(doubt) if doubt.refused == Outcome::Denied => {
-                let user = doubt.pending.effect.user().unwrap_or_default();
-                let actor = self.actor_as(user, false);
-                self.record_as(
-                    doubt.pending,
-                    Known::Told(Outcome::Denied),
-                    Some(actor),
-                    None,
-                );
-            }
-            Some(doubt) => self.lose(doubt.pending, Known::Lost, perhaps),
-            None => {}
-        }
-    }
-
-    /// The actor of a login as `user`.
-    pub(super) fn actor_as(&self, user: &[u8], is_proven: bool) -> Box<Actor> {
+    /// The actor of a command that is a login: the user that it is for, whatever comes of it.
+    pub(super) fn actor_of(&self, effect: &Effect, is_proven: bool) -> Option<Box<Actor>> {
         let mut actor = self.actor.clone();
-        (actor.name, actor.claimed.actor) = (name_of(user), !is_proven);
+        (actor.name, actor.claimed.actor) = (name_of(effect.user()?), !is_proven);
         if is_proven {
             actor.submitter.clone_from(&actor.name);
         }
-        Box::new(actor)
+        Some(Box::new(actor))
     }
 
     /// Returns whether something is to be asked for once a login succeeds.
@@ -127,6 +113,23 @@ impl Session {
         }
     }
 
+    /// Returns whether a command has to wait for the name that is owed. The server may let everybody
+    /// in by now, so that no login tells that it answers.
+    pub(super) fn awaits_name(&mut self, facts: Option<&CommandFacts>) -> bool {
+        let is_free =
+            |facts: &CommandFacts| matches!(&*facts.name, "auth" | "hello" | "quit" | "reset");
+        let is_silent = self.in_multi || self.monitoring || !self.resp3 && self.channels.any();
+        let is_begun = self.begun.is_some() || self.name_asked;
+        if !self.name_owed || is_begun || is_silent || facts.is_some_and(is_free) {
+            return false;
+        }
+        if !self.is_owed() {
+            self.name_asked = true;
+            self.ask_name();
+        }
+        true
+    }
+
     fn ask_name(&mut self) {
         self.ask("client|getname", Effect::GetName, &[b"CLIENT", b"GETNAME"]);
     }
@@ -143,15 +146,11 @@ impl Session {
         match effect {
             Effect::WhoAmI if !failed => {
                 let Some(user) = self.capture.head.text.name() else {
-                    return Err(End::Identity);
+                    return Err(End::Mismatch("a user whose name is not told"));
                 };
                 let user = name_of(&user);
-                let doubt = self.doubt.as_ref();
-                let is_denied = doubt.is_some_and(|it| it.refused == Outcome::Denied);
                 self.settle_doubt(Some(&user));
-                // A denied login lets nobody in: the server may have stopped asking for one.
-                let is_let_in = self.locked && !is_denied;
-                if self.principal.is_some() || user != "default" || is_let_in {
+                if self.principal.is_some() || user != "default" || self.locked {
                     self.principal = Some(user);
                 }
                 self.refresh_actor();
@@ -165,7 +164,8 @@ impl Session {
                 self.settle_doubt(None);
                 Ok(())
             }
-            Effect::WhoAmI if self.is_error_of(&[b"NOPERM", b"ERR "]) => Err(End::Identity),
+            Effect::WhoAmI if self.is_error_of(&[b"NOPERM"]) => Err(End::Identity),
+            Effect::WhoAmI if self.is_error_of(&[b"ERR "]) => Err(End::NoIdentity),
             Effect::GetName if !failed || self.is_error_of(&[b"NOAUTH", b"NOPERM", b"ERR "]) => {
                 self.name_owed = self.is_error_of(&[b"NOAUTH"]);
                 self.name = self.name_told();
@@ -176,12 +176,11 @@ impl Session {
                 self.apply(effect);
                 Ok(())
             }
-            Effect::Select { .. } if self.is_error_of(&[b"NOPERM", b"ERR "]) => {
-                Err(End::Mismatch("the database cannot be chosen"))
-            }
+            Effect::Select { .. } if self.is_error_of(&[b"NOPERM"]) => Err(End::NoSelect),
+            Effect::Select { .. } if self.is_error_of(&[b"ERR "]) => Err(End::NoDatabase),
             // An error of the moment is no answer.
             Effect::WhoAmI | Effect::GetName | Effect::Select { .. } => Err(End::NotNow),
-            _ => Err(End::Identity),
+            _ => Err(End::Mismatch("an answer to a question that is none")),
         }
     }
 

@@ -1,13 +1,10 @@
 //! The server's side of a session: which reply belongs to which command, and who may see it.
 
-use std::sync::Arc;
-
 use super::effect::{Effect, ReplyMode};
 use super::pending::{Pending, Words};
-use super::perhaps::Perhaps;
 use super::record::{Known, Work};
 use super::text::Digests;
-use super::{STREAM_BYTES, Session, name_of};
+use super::{STREAM_BYTES, Session};
 use crate::audit::EntryBatch;
 use crate::resp::{Event, Kind, RespError};
 
@@ -30,9 +27,26 @@ pub enum End {
     /// The server sends the client to another server.
     #[error("the server redirects to another one, where nothing would be recorded; {REMEDY}")]
     Redirect,
-    /// The server does not say who is logged in.
-    #[error("the server does not say who is logged in; let the user run ACL WHOAMI")]
+    /// The user may not ask who is logged in.
+    #[error(
+        "a HELLO that failed may have logged in, and the server does not let its user ask who is logged in \
+         now; give the user the right +acl|whoami"
+    )]
     Identity,
+    /// The server cannot say who is logged in.
+    #[error(
+        "a HELLO that failed may have logged in, and the server does not say who is logged in now; let the \
+         server have the command ACL under this name"
+    )]
+    NoIdentity,
+    /// The user may not choose the database that the proxy was told to choose.
+    #[error(
+        "the server does not let the user choose the database of --upstream; give the user the right +select"
+    )]
+    NoSelect,
+    /// The server cannot choose the database that the proxy was told to choose.
+    #[error("the server does not choose the database of --upstream; name one that it has")]
+    NoDatabase,
     /// The server answers the proxy's questions with an error of the moment.
     #[error("the server does not say now who the client is; connect again")]
     NotNow,
@@ -72,9 +86,6 @@ pub(super) enum Early {
         blank_after: bool,
     },
 }
-
-/// The possible users and databases, and the same as members of a payload.
-pub(super) type Lost = (Perhaps, Option<Arc<str>>);
 
 /// A member of the payload of a mismatch within EXEC.
 const IN_DOUBT: &str =
@@ -192,65 +203,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// Records commands that are still without a reply when none can come any more.
-    pub fn server_lost(&mut self) {
-        let is_exec = |pending: &Pending| pending.effect == Effect::Exec;
-        // A queued command without an EXEC was not executed.
-        let executed = self.exec_left > 0 || self.pending.iter().any(is_exec);
-        let known = if executed {
-            Known::Lost
-        } else {
-            Known::Aborted
-        };
-        let mut perhaps = (Perhaps::default(), None);
-        self.lose_doubt(&mut perhaps);
-        for pending in std::mem::take(&mut self.queued) {
-            self.lose(pending, known, &mut perhaps);
-        }
-        for pending in std::mem::take(&mut self.pending) {
-            self.lose(pending, Known::Lost, &mut perhaps);
-        }
-        (self.pending_bytes, self.queued_bytes, self.exec_left) = (0, 0, 0);
-        self.early = None;
-        // Of a reply that has no end the client sees no more.
-        self.received = self.settled;
-    }
-
-    /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows names both.
-    pub(super) fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Lost) {
-        let (user, db) = match &pending.effect {
-            Effect::Select { db } => (None, Some(*db)),
-            Effect::Reset => (Some(&b"default"[..]), Some(0)),
-            effect => (effect.user(), None),
-        };
-        let user = user.map(name_of);
-        let is_reset = pending.effect == Effect::Reset;
-        // The name decides who is named where nobody has logged in, or perhaps nobody is any more.
-        let names = self.principal.is_none() || perhaps.0.holds_reset();
-        let name = pending.effect.name().filter(|_| names);
-        let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
-        // Nobody was accepted for certain once a login may have succeeded.
-        let actor = perhaps.0.names_actors().then(|| {
-            let mut actor = self.actor.clone();
-            actor.submitter.clear();
-            Box::new(actor)
-        });
-        self.record_as(pending, known, actor, perhaps.1.clone());
-        if known == Known::Lost && (user.is_some() || name.is_some() || db.is_some()) {
-            let (names, said) = perhaps;
-            for actor in user.into_iter().chain(name) {
-                names.add_actor(actor);
-            }
-            if let Some(db) = db {
-                names.add_db(db);
-            }
-            if is_reset {
-                names.add_reset();
-            }
-            *said = Some(names.said());
-        }
     }
 
     /// The command that the next reply belongs to.
@@ -432,10 +384,7 @@ impl Session {
         if pending.own {
             return self.own_answer(&effect);
         }
-        // A login is recorded under the name it is for, whatever comes of it.
-        let actor = effect
-            .user()
-            .map(|user| self.actor_as(user, !failed && self.users));
+        let actor = self.actor_of(&effect, !failed && self.users);
         if failed && !redirected && self.asks_identity(&effect) {
             self.question_identity(pending);
             return Ok(());
@@ -478,7 +427,8 @@ impl Session {
         self.in_multi = false;
         self.queued_bytes = 0;
         for queued in std::mem::take(&mut self.queued) {
-            self.record(queued, Known::Aborted);
+            let actor = self.actor_of(&queued.effect, false);
+            self.record_as(queued, Known::Aborted, actor, None);
         }
     }
 

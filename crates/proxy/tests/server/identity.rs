@@ -101,7 +101,7 @@ fn a_login_by_a_hello_that_failed_otherwise_is_known() {
         assert!(heard.contains("mallory"), "{heard}");
     }
     let (heard, entries) = record("HELLO 3 AUTH mute x BADOPT\nGET user:7");
-    assert!(heard.contains("does not say who is logged in"), "{heard}");
+    assert!(heard.contains("does not let its user ask"), "{heard}");
     assert!(told(&entries).iter().all(|told| !told.contains("user:7")));
     let entries = record("HELLO 3 AUTH alice WRONG\nGET user:7").1;
     assert_eq!(told(&entries)[1], "default read user:7 absent");

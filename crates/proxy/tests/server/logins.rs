@@ -14,7 +14,9 @@ use probity_proxy::command::Table;
 use probity_proxy::session::{End, Next, Session};
 use probity_proxy::{Backend, Proxy, ProxyConfig, Upstream};
 
-use crate::support::{Kind, Recorder, Redis, command, config, script, start, talk, told, wait};
+use crate::support::{
+    Kind, Recorder, Redis, command, config, script, start, talk, talk_only, told, wait,
+};
 
 const KINDS: [Kind; 3] = [Kind::Redis7, Kind::Redis6, Kind::Valkey];
 const ALICE: [&str; 7] = ["--user", "alice", "on", ">a", "~*", "&*", "+@all"];
@@ -187,7 +189,7 @@ fn an_error_of_a_busy_server_says_nothing_about_a_client() {
     for kind in KINDS {
         let redis = Redis::start_of(kind, &[&ALICE[..], &["--lua-time-limit", "50"]].concat());
         let (proxy, address, recorder) = start(&config(&redis));
-        let hellos = ["HELLO 3 AUTH alice bad", "HELLO 2 SETNAME a\tb"];
+        let hellos = ["HELLO 3 AUTH alice a BADOPT", "HELLO 2 SETNAME a\tb"];
         let mut sockets = hellos.map(|_| TcpStream::connect(address).unwrap());
         for socket in &mut sockets {
             assert_eq!(say(socket, "CLIENT SETNAME ann"), "+OK\r\n");
@@ -209,7 +211,7 @@ fn an_error_of_a_busy_server_says_nothing_about_a_client() {
         talk(redis.address(), &script("SCRIPT KILL"), usize::MAX);
         let mut entries = told(&recorder.entries());
         entries.retain(|told| !told.contains("user:1"));
-        assert_eq!(entries, ["alice authenticate  denied"], "{kind:?}");
+        assert_eq!(entries, ["alice authenticate  failed"], "{kind:?}");
         proxy.stop();
     }
 }
@@ -279,5 +281,138 @@ fn a_denied_login_changes_nothing_where_the_server_needs_none_any_more() {
         let is_nobody = entries.iter().all(|it| it.submitter.is_empty());
         assert!(is_nobody, "{kind:?}: {:?}", told(&entries));
         stage.proxy.stop();
+    }
+}
+
+/// Users who may not ask who they are or which name they have, or not choose a database.
+const BARE: &str =
+    "--user bare on >b ~* &* +@all -acl -client --user fixed on >f ~* &* +@all -select";
+
+/// A wrong password in a HELLO ended the connection of a user without the right to ACL WHOAMI, with the
+/// advice to grant it. It is an error like any other, and nothing changes: neither the protocol nor
+/// the user nor the name.
+#[test]
+fn a_wrong_password_in_a_hello_changes_nothing() {
+    let before = "HELLO 2 AUTH bare b SETNAME billing";
+    let after = "GET user:1\nSET user:2 x\nPING";
+    let refused = [
+        ("HELLO 3 AUTH alice WRONG", "-WRONGPASS"),
+        ("HELLO 3 AUTH nobody WRONG", "-WRONGPASS"),
+        ("HELLO 3 AUTH bare WRONG SETNAME shop", "-WRONGPASS"),
+        ("HELLO AUTH alice WRONG", "-"),
+    ];
+    for kind in KINDS {
+        let users: Vec<&str> = BARE.split_whitespace().chain(ALICE).collect();
+        let redis = Redis::start_of(kind, &users);
+        let policy = "[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
+                      [[actor]]\nclient = 'shop'\nfor_users = true\npurpose = 'selling'";
+        let (proxy, address, recorder) = start(&ProxyConfig {
+            policy: Arc::new(Policy::parse(policy).unwrap()),
+            ..config(&redis)
+        });
+        for (hello, error) in refused {
+            let bytes = [
+                &script(&format!("{before}\n{hello}\n{after}"))[..],
+                b"QUIT\r\n",
+            ]
+            .concat();
+            let direct = talk_only(redis.address(), &bytes, usize::MAX);
+            let direct = String::from_utf8_lossy(&direct).into_owned();
+            recorder.seen.lock().unwrap().clear();
+            let heard =
+                String::from_utf8_lossy(&talk_only(address, &bytes, usize::MAX)).into_owned();
+            assert_eq!(
+                without_ids(&heard),
+                without_ids(&direct),
+                "{kind:?} {hello}"
+            );
+            assert!(heard.contains(&format!("\r\n{error}")), "{heard}");
+            let entries = recorder.entries();
+            let read = entries.iter().find(|seen| seen.key == "user:1").unwrap();
+            let told = (&*read.actor, &*read.submitter, &*read.purpose);
+            assert_eq!(told, ("bare", "bare", "invoicing"), "{kind:?} {hello}");
+            let denied = entries
+                .iter()
+                .filter(|seen| seen.outcome.as_str() == "denied");
+            assert_eq!(
+                denied.count(),
+                usize::from(error != "-"),
+                "{kind:?} {hello}"
+            );
+        }
+        proxy.stop();
+    }
+}
+
+/// The number of the connection in the reply to HELLO differs from one to the next.
+fn without_ids(heard: &str) -> String {
+    let (start, rest) = heard.split_once("\r\nid\r\n").unwrap();
+    format!("{start}{}", rest.split_once("\r\n").unwrap().1)
+}
+
+/// A refused question of the proxy ends a connection: the reason names the right that helps, and the
+/// connection lives once the user has it.
+#[test]
+fn where_a_refused_question_ends_a_connection_the_right_that_helps_is_named() {
+    let cases = [
+        (
+            "bare",
+            "+acl|whoami",
+            "AUTH bare b\nHELLO 3 AUTH bare b BADOPT\nGET user:1",
+        ),
+        ("fixed", "+select", "AUTH fixed f\nGET user:1"),
+    ];
+    let users = BARE.split_whitespace().chain(["--requirepass", "sec"]);
+    let users: Vec<&str> = users.collect();
+    for kind in KINDS {
+        let stage = Stage::new(kind, "/2", &users);
+        for (user, right, lines) in cases {
+            let heard = |lines: &str| {
+                let heard = talk(stage.address, &script(lines), usize::MAX);
+                String::from_utf8_lossy(&heard).into_owned()
+            };
+            let refused = heard(lines);
+            let expected = format!("give the user the right {right}");
+            assert!(refused.contains(&expected), "{kind:?} {lines}: {refused}");
+            let grant = script(&format!("AUTH alice a\nACL SETUSER {user} {right}"));
+            let granted = talk(stage.redis.address(), &grant, usize::MAX);
+            assert_eq!(granted, b"+OK\r\n+OK\r\n+OK\r\n", "{kind:?} {right}");
+            let heard = heard(lines);
+            assert!(
+                heard.ends_with("$-1\r\n+OK\r\n"),
+                "{kind:?} {lines}: {heard}"
+            );
+        }
+        let entries = stage.recorder.entries();
+        assert!(
+            entries.iter().all(|seen| seen.action != "mismatch"),
+            "{kind:?}"
+        );
+        stage.proxy.stop();
+    }
+}
+
+/// A server without ACL under its name cannot say who is logged in, and no right helps there.
+#[test]
+fn where_the_server_has_no_such_question_the_reason_says_so() {
+    let users: Vec<&str> = ALICE
+        .into_iter()
+        .chain(["--rename-command", "ACL", ""])
+        .collect();
+    for kind in KINDS {
+        let redis = Redis::start_of(kind, &users);
+        let (proxy, address, _) = start(&config(&redis));
+        let heard = talk(
+            address,
+            &script("HELLO 3 AUTH alice a BADOPT\nGET user:1"),
+            usize::MAX,
+        );
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert!(
+            heard.contains("let the server have the command ACL"),
+            "{kind:?} {heard}"
+        );
+        assert!(!heard.contains("right"), "{kind:?} {heard}");
+        proxy.stop();
     }
 }

@@ -27,4 +27,5 @@ mod stalls;
 mod support;
 mod touched;
 mod transparency;
+mod tried_logins;
 mod zero_bytes;

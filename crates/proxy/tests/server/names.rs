@@ -1,8 +1,10 @@
 //! The name that a client gives itself counts as the server has it, whatever became of the command that gave it.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use probity_policy::Policy;
 use probity_proxy::{Backend, Proxy, ProxyConfig, Upstream};
@@ -16,7 +18,7 @@ const POLICY: &str = "[[actor]]\nclient = 'billing'\nfor_users = true\npurpose =
 
 /// A server and a proxy before it.
 struct Stage {
-    _redis: Redis,
+    redis: Redis,
     proxy: Proxy,
     address: SocketAddr,
     recorder: Arc<Recorder>,
@@ -34,7 +36,7 @@ impl Stage {
         };
         let (proxy, address, recorder) = start(&config);
         Self {
-            _redis: redis,
+            redis,
             proxy,
             address,
             recorder,
@@ -177,8 +179,8 @@ fn after_a_lost_name_both_are_named() {
         command(&["GET", "user:1"]),
     ]
     .concat();
-    let mut socket = std::net::TcpStream::connect(address).unwrap();
-    std::io::Write::write_all(&mut socket, &bytes).unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&bytes).unwrap();
     drop(socket);
     let entries = recorder.wait_for(2);
     proxy.stop();
@@ -206,9 +208,9 @@ fn after_a_lost_reset_a_name_is_named_beside_the_login() {
         command(&["GET", "user:1"]),
     ]
     .concat();
-    let mut socket = std::net::TcpStream::connect(address).unwrap();
-    std::io::Write::write_all(&mut socket, &bytes).unwrap();
-    std::io::Read::read_exact(&mut socket, &mut [0; 5]).unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&bytes).unwrap();
+    socket.read_exact(&mut [0; 5]).unwrap();
     drop(socket);
     let entries = recorder.wait_for(usize::MAX);
     proxy.stop();
@@ -234,8 +236,8 @@ fn of_many_lost_names_the_last_are_named_and_that_there_were_more() {
             bytes.extend(command(&["CLIENT", "SETNAME", name]));
         }
         bytes.extend(command(&["GET", &format!("user:{count}")]));
-        let mut socket = std::net::TcpStream::connect(address).unwrap();
-        std::io::Write::write_all(&mut socket, &bytes).unwrap();
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(&bytes).unwrap();
         drop(socket);
         let key = format!("user:{count}");
         let found = |seen: &Seen| seen.key == key;
@@ -250,4 +252,142 @@ fn of_many_lost_names_the_last_are_named_and_that_there_were_more() {
         assert_eq!(payload.contains("\"perhaps_more\":true"), more, "{payload}");
     }
     proxy.stop();
+}
+
+/// A client gave itself a name in a HELLO that was refused, before a server that let nobody in without
+/// a login. Once the server let everybody in, nobody had logged in, so that the name was not asked
+/// for and was missing in all that the client did. It is asked for before the next command.
+#[test]
+fn a_name_from_before_is_asked_for_where_no_login_is_needed_any_more() {
+    let hellos = [
+        "HELLO 3 SETNAME shop",
+        "HELLO 3 SETNAME shop AUTH alice WRONG",
+    ];
+    let does = [
+        "GET user:1\nCLIENT GETNAME",
+        "MULTI\nGET user:1\nEXEC\nCLIENT GETNAME",
+        "EVALSHA 0000000000000000000000000000000000000000 1 user:1\nGET user:1\nCLIENT GETNAME",
+    ];
+    let mut taken = 0;
+    for kind in [Kind::Redis7, Kind::Redis6, Kind::Valkey] {
+        for hello in hellos {
+            for lines in does {
+                taken += usize::from(name_counts_once_let_in(kind, hello, lines));
+            }
+        }
+    }
+    assert!(taken > 0, "a server took the name");
+}
+
+/// Returns whether the server took the name, which its entries have then and only then.
+fn name_counts_once_let_in(kind: Kind, hello: &str, lines: &str) -> bool {
+    let ways: [&[&str]; 2] = [
+        &["ACL", "SETUSER", "default", "on", "nopass"],
+        &["CONFIG", "SET", "requirepass", ""],
+    ];
+    let taken = ways.map(|open| {
+        let stage = Stage::new(kind, &["--requirepass", "sec"]);
+        let case = format!("{kind:?} {open:?} {hello} {lines}");
+        let mut socket = TcpStream::connect(stage.address).unwrap();
+        let before = format!("{hello}\nGET user:0");
+        hear(&mut socket, &before, "-NOAUTH Authentication required.");
+        let free = [command(&["AUTH", "alice", "a"]), command(open)].concat();
+        let done = talk(stage.redis.address(), &free, usize::MAX);
+        assert_eq!(done, b"+OK\r\n+OK\r\n+OK\r\n", "{case}");
+        stage.recorder.seen.lock().unwrap().clear();
+        let heard = say(&mut socket, lines);
+        let named = heard.ends_with("$4\r\nshop\r\n");
+        assert!(named || heard.ends_with("$-1\r\n"), "{case}: {heard}");
+        let mut entries = stage.recorder.entries();
+        entries.retain(|seen| seen.key == "user:1");
+        assert!(!entries.is_empty(), "{case}: {heard}");
+        for seen in &entries {
+            let told = (&*seen.actor, &*seen.submitter, seen.claimed.actor);
+            let actor = if named { "shop" } else { "default" };
+            assert_eq!(told, (actor, "", named), "{case}: {heard}");
+        }
+        stage.proxy.stop();
+        named
+    });
+    assert_eq!(taken[0], taken[1], "{kind:?}");
+    taken[0]
+}
+
+/// Sends lines and gives the replies, up to the error of a last command that no server has.
+fn say(socket: &mut TcpStream, lines: &str) -> String {
+    let heard = hear(
+        socket,
+        &format!("{lines}\nEND-OF-LINES"),
+        "-ERR unknown command",
+    );
+    let (replies, _) = heard.rsplit_once("-ERR unknown command").unwrap();
+    replies.to_owned()
+}
+
+/// Sends lines and gives the replies once the last of them begins with `last`.
+fn hear(socket: &mut TcpStream, lines: &str, last: &str) -> String {
+    socket.write_all(&script(lines)).unwrap();
+    let limit = Some(Duration::from_secs(20));
+    socket.set_read_timeout(limit).unwrap();
+    let (mut heard, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&heard).into_owned();
+        let line = text.trim_end().rsplit("\r\n").next();
+        if text.ends_with("\r\n") && line.is_some_and(|line| line.starts_with(last)) {
+            return text;
+        }
+        let count = socket.read(&mut part).unwrap_or(0);
+        assert!(count > 0, "{lines}: {text}");
+        heard.extend(part.iter().take(count));
+    }
+}
+
+/// A user may lose its password while its client is connected, or be let in without one, or not any
+/// more: the client stays who it is, with the name that the server holds.
+#[test]
+fn a_user_that_loses_its_password_keeps_its_name() {
+    let hellos = [
+        "PING",
+        "HELLO 3 SETNAME shop BADOPT",
+        "HELLO 3 AUTH alice a SETNAME shop",
+        "HELLO 3 SETNAME shop AUTH alice a",
+        "HELLO 3 AUTH alice WRONG SETNAME shop BADOPT",
+        "AUTH alice a",
+        "CLIENT SETNAME shop",
+    ];
+    for kind in [Kind::Redis7, Kind::Redis6, Kind::Valkey] {
+        let stage = Stage::new(kind, &["--requirepass", "sec"]);
+        for rule in ["nopass", "resetpass", "off"] {
+            for hello in hellos {
+                name_stays(&stage, rule, hello);
+            }
+        }
+        stage.proxy.stop();
+    }
+}
+
+fn name_stays(stage: &Stage, rule: &str, hello: &str) {
+    let mut socket = TcpStream::connect(stage.address).unwrap();
+    say(&mut socket, "AUTH alice a\nCLIENT SETNAME billing");
+    let grant = |rule: &str| {
+        let lines = format!("AUTH default sec\nACL SETUSER alice {rule}");
+        let done = talk(stage.redis.address(), &script(&lines), usize::MAX);
+        assert_eq!(done, b"+OK\r\n+OK\r\n+OK\r\n", "{rule}");
+    };
+    grant(rule);
+    stage.recorder.seen.lock().unwrap().clear();
+    let lines = format!("{hello}\nGET user:1\nACL WHOAMI\nCLIENT GETNAME");
+    let heard = say(&mut socket, &lines);
+    let names = ["billing", "shop"].iter();
+    let mut names = names.zip(["invoicing", "selling"]);
+    let told = names.find(|(name, _)| heard.ends_with(&format!("{name}\r\n")));
+    let case = format!("{rule} {hello}: {heard}");
+    assert!(told.is_some(), "{case}");
+    let expected = told.map(|(_, purpose)| ("alice", "alice", purpose));
+    let entries = stage.recorder.entries();
+    let read = entries.iter().find(|seen| seen.key == "user:1");
+    let told = read.map(|read| (&*read.actor, &*read.submitter, &*read.purpose));
+    assert_eq!(told, expected, "{case}");
+    assert!(heard.contains("alice"), "{case}");
+    grant("on resetpass >a");
 }

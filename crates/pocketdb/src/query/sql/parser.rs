@@ -8,7 +8,7 @@ use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
 use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
 use crate::tables::id::{ColumnId, TableId};
-use crate::tables::value::{NUMBER_BYTES, Value, ValueType};
+use crate::tables::value::{NUMBER_BYTES, Value, ValueType, reals_around};
 
 /// Reserved words, which end a name or an alias.
 const RESERVED: [&str; 30] = [
@@ -246,10 +246,21 @@ impl<'a, 'c> Parser<'a, 'c> {
     pub(crate) fn value_of(&mut self, kind: ValueType) -> Result<Value<'a>> {
         let at = self.tokens.at;
         let value = self.value()?;
-        kind.accept(value).ok_or_else(|| Error::Sql {
-            at,
-            what: alloc::format!("{} is expected, not {}", kind.name(), value.type_name()),
-        })
+        accepted(kind, value, at)
+    }
+
+    /// Parses a value to compare with a column's: the greatest value of the column's type that is not
+    /// above it, and the smallest that is not below it. They differ for an integer that no real
+    /// number holds.
+    fn compared(&mut self, kind: ValueType) -> Result<(Value<'a>, Value<'a>)> {
+        let at = self.tokens.at;
+        match (kind, self.value()?) {
+            (ValueType::Real, Value::Integer(number)) => {
+                let (below, above) = reals_around(number);
+                Ok((Value::Real(below), Value::Real(above)))
+            }
+            (_, value) => accepted(kind, value, at).map(|value| (value, value)),
+        }
     }
 
     /// Parses a column name, with or without its table; returns table and column.
@@ -409,7 +420,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         let at = self.tokens.at;
         let (bound, column) = self.column()?;
         let opposite = self.pass("NOT")?;
-        let comparison = self.comparison()?;
+        let mut comparison = self.comparison()?;
         if comparison == Comparison::Equal && !opposite && self.is_name() && !self.is("NULL") {
             return self.join(condition, (bound, column), at, place.joins);
         }
@@ -417,20 +428,22 @@ impl<'a, 'c> Parser<'a, 'c> {
         let first = short(condition.values.len());
         match comparison {
             Comparison::Between => {
-                self.keep_value(condition, reach.kind)?;
+                let (_, low) = self.compared(reach.kind)?;
+                keep_value(condition, low)?;
                 self.expect("AND")?;
-                self.keep_value(condition, reach.kind)?;
+                let (high, _) = self.compared(reach.kind)?;
+                keep_value(condition, high)?;
             }
             Comparison::Among => {
                 self.expect("(")?;
                 self.refuse(&["SELECT"])?;
-                self.keep_value(condition, reach.kind)?;
+                self.keep_member(condition, reach.kind)?;
                 while self.pass(",")? {
-                    self.keep_value(condition, reach.kind)?;
+                    self.keep_member(condition, reach.kind)?;
                 }
                 self.expect(")")?;
             }
-            _ => self.keep_value(condition, reach.kind)?,
+            _ => comparison = self.keep_limit(condition, reach.kind, comparison)?,
         }
         let count = condition.values.len() - usize::from(first);
         let comparison = if place.negated == opposite {
@@ -446,11 +459,41 @@ impl<'a, 'c> Parser<'a, 'c> {
         })
     }
 
-    fn keep_value(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
-        let value = self.value_of(kind)?;
-        Ok(condition
-            .values
-            .push(value, "the number of values of a statement")?)
+    /// Keeps a value that a column may be equal to; none where the column's type has no such value.
+    fn keep_member(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
+        let (below, above) = self.compared(kind)?;
+        if below == above {
+            keep_value(condition, below)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the value of a comparison with one value. Where the column's type has no such value,
+    /// gives the comparison with the next one that says the same.
+    fn keep_limit(
+        &mut self,
+        condition: &mut Condition<'a>,
+        kind: ValueType,
+        comparison: Comparison,
+    ) -> Result<Comparison> {
+        let (below, above) = self.compared(kind)?;
+        if below == above {
+            keep_value(condition, below)?;
+            return Ok(comparison);
+        }
+        Ok(match comparison {
+            Comparison::Less | Comparison::LessOrEqual => {
+                keep_value(condition, below)?;
+                Comparison::LessOrEqual
+            }
+            Comparison::Greater | Comparison::GreaterOrEqual => {
+                keep_value(condition, above)?;
+                Comparison::GreaterOrEqual
+            }
+            // Among no values, of which no column has one.
+            Comparison::NotEqual => Comparison::NotAmong,
+            _ => Comparison::Among,
+        })
     }
 
     fn comparison(&mut self) -> Result<Comparison> {
@@ -520,4 +563,17 @@ impl<'a, 'c> Parser<'a, 'c> {
             };
         Ok(leads.then_some(to.0.table))
     }
+}
+
+fn keep_value<'a>(condition: &mut Condition<'a>, value: Value<'a>) -> Result<()> {
+    let values = &mut condition.values;
+    Ok(values.push(value, "the number of values of a statement")?)
+}
+
+/// Returns the value, at the byte `at`, as one of a column's type.
+fn accepted(kind: ValueType, value: Value<'_>, at: usize) -> Result<Value<'_>> {
+    kind.accept(value).ok_or_else(|| Error::Sql {
+        at,
+        what: alloc::format!("{} is expected, not {}", kind.name(), value.type_name()),
+    })
 }
