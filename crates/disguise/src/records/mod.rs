@@ -28,4 +28,5 @@ pub(crate) mod share;
 pub(crate) mod store;
 pub(crate) mod stored;
 pub(crate) mod subject;
+pub(crate) mod succession;
 pub(crate) mod tables;

@@ -1,26 +1,37 @@
-//! People whom removed rows name and who have no account: a reveal does not wait for them.
+//! People whom rows that are hidden name: those without an account, for whom a reveal does not wait,
+//! and those who are registered, whom it knows by their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::succession::{Fingerprint, fingerprint};
 use crate::schema::ResolvedTable;
 use crate::statements::row::at;
 use crate::statements::table::existing;
 
+/// The people whom a row names, as far as its record must tell who they were.
+#[derive(Clone, Default)]
+pub(super) struct NamedInRow {
+    /// The names by which it names nobody: neither registered nor in the users table.
+    pub(super) nobody: BTreeSet<Vec<u8>>,
+    /// The names of those who are registered, with the fingerprints of their keys.
+    pub(super) named: BTreeMap<Vec<u8>, Fingerprint>,
+}
+
 impl Applier<'_> {
-    /// Returns for each row that goes the names by which it names nobody: they are neither
-    /// registered nor in the users table. Of rows that name their owner alone there are none.
-    pub(super) fn nobody(
+    /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
+    /// nobody.
+    pub(super) fn named(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+    ) -> Result<Vec<NamedInRow>, Error> {
         let others: Vec<&String> = self.live.others(table).collect();
         if table.readers.is_empty() && others.len() < 2 {
-            return Ok(vec![BTreeSet::new(); rows.len()]);
+            return Ok(vec![NamedInRow::default(); rows.len()]);
         }
         let named = |row: &Vec<Value>| -> Vec<Value> {
             let people = others.iter().filter_map(|it| at(columns, row, it));
@@ -30,9 +41,47 @@ impl Applier<'_> {
         self.principals
             .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
         let strangers = self.strangers(named.iter().flatten())?;
-        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
-        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
+        let known = self.fingerprints(named.iter().flatten());
+        let of = |row: &Vec<Value>| {
+            let names = || row.iter().map(Value::principal);
+            let known = |name: Vec<u8>| known.get(&name).map(|key| (name, *key));
+            NamedInRow {
+                nobody: names().filter(|name| strangers.contains(name)).collect(),
+                named: names().filter_map(known).collect(),
+            }
+        };
         Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns the fingerprints of the keys of those of `ids`, which were met before, who are
+    /// registered, by the names that rows have for them.
+    pub(super) fn fingerprints<'v>(
+        &self,
+        ids: impl Iterator<Item = &'v Value>,
+    ) -> BTreeMap<Vec<u8>, Fingerprint> {
+        let mut known = BTreeMap::new();
+        for id in ids {
+            let name = id.principal();
+            if !known.contains_key(&name)
+                && let Some((public, _)) = self.principals.known.get(&self.principals.name(id))
+            {
+                known.insert(name, fingerprint(self.salt, public));
+            }
+        }
+        known
+    }
+
+    /// Notes in the bag of `keeper` whom its rows name beside the person themselves.
+    pub(super) fn note_named(&mut self, keeper: &[u8], mut row: NamedInRow) -> Result<(), Error> {
+        let is_users = self
+            .user
+            .is_some_and(|user| user.principal().as_slice() == keeper);
+        let principals = &self.principals;
+        row.named.retain(|name, _| {
+            let is_own = principals.own.contains(name) || principals.made.contains(name);
+            name.as_slice() != keeper && !(is_users && is_own)
+        });
+        self.notes.name(keeper, row)
     }
 
     /// Returns the names of those of `ids`, which were met before, that are neither registered nor

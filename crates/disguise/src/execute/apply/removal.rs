@@ -137,9 +137,9 @@ impl Applier<'_> {
         self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let nobody = self.nobody(table, columns, &rows)?;
-        for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
-            self.notes.name_nobody(&keeper, nobody)?;
+        let named = self.named(table, columns, &rows)?;
+        for ((row, keeper), named) in rows.into_iter().zip(keepers).zip(named) {
+            self.note_named(&keeper, named)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.principals.known.get(&name).cloned() {

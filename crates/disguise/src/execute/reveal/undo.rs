@@ -33,6 +33,7 @@ impl Revealer<'_> {
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
         let covered = self.merge_values(opened, &mut due)?;
+        self.meet_others(opened);
         let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
             Rows::Whole => self.barred(&due)?,
@@ -158,10 +159,10 @@ impl Revealer<'_> {
                 *rows = Copies { work: self }.put_back((table, index), columns, take(rows))?;
             }
             Change::Modified { column, rows, .. } => {
-                *rows = self.rewrite(table, column, take(rows), barred, false)?;
+                *rows = self.rewrite((table, index), column, take(rows), barred, false)?;
             }
             Change::Decorrelated { column, rows, .. } => {
-                *rows = self.rewrite(table, column, take(rows), barred, true)?;
+                *rows = self.rewrite((table, index), column, take(rows), barred, true)?;
             }
         }
         Ok((section.change.rows() > 0).then_some(section))
