@@ -263,6 +263,78 @@ pub(crate) fn a_row_of_two_does_not_come_back_to_a_newcomer() {
     }
 }
 
+/// A row of several owners comes back from a copy, which names readers and placeholders of the others.
+pub(crate) fn a_shared_row_does_not_come_back_to_a_newcomer() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, proof BIGINT)",
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+        "INSERT INTO notes VALUES (1, 1, 2, 3), (2, 2, 1, 3)",
+    ]
+    .map(str::to_owned);
+    let described = description(
+        "[tables.notes]\nowners = [\"one\", \"two\"]\nreaders = [\"proof\"]\n\
+         [[remove]]\ntable = \"notes\"\n",
+    );
+    for returning in [[1, 2], [2, 1]] {
+        for changes in 0..=2 {
+            let what = format!("{returning:?} {changes}");
+            let mut society = Society::of(&statements, &described, &[1, 2, 3]);
+            let gone = [1, 2, 3].map(|user| (user, society.leave(user)));
+            Form::Numbers.newcomer(&mut society, 3, true);
+            for user in 1..changes {
+                society.rekey(user);
+            }
+            for user in returning {
+                let (_, id) = gone[usize::try_from(user - 1).unwrap()];
+                society.reveal(user, id);
+                let read = "SELECT COUNT(*) FROM notes WHERE proof IS NOT NULL";
+                assert_eq!(society.numbers(read), [0], "{what}");
+                let all = society.numbers("SELECT COUNT(*) FROM notes");
+                assert_eq!(all, [2], "{what}");
+            }
+            Form::Numbers.newcomer_goes(&mut society, 3, true);
+            if changes > 0 {
+                society.rekey(3);
+            }
+            society.reveal(3, gone[2].1);
+            society.try_again(&gone.into());
+            society.assert_as_before(&what);
+        }
+    }
+}
+
+/// One id may mean two people in the records of one person: that of a row, and later that of a copy.
+pub(crate) fn one_id_may_mean_two_people_in_the_records_of_one() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, proof BIGINT)",
+        "CREATE TABLE drafts (id BIGINT PRIMARY KEY, author BIGINT, proof BIGINT)",
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+        "INSERT INTO notes VALUES (1, 1, 2, 3)",
+        "INSERT INTO drafts VALUES (1, 1, 3)",
+    ]
+    .map(str::to_owned);
+    let described = description(
+        "[tables.notes]\nowners = [\"one\", \"two\"]\nreaders = [\"proof\"]\n\
+         [tables.drafts]\nowners = [\"author\"]\nreaders = [\"proof\"]\n\
+         [[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"drafts\"\n",
+    );
+    let mut society = Society::of(&statements, &described, &[1, 2, 3]);
+    let one = society.leave(1);
+    let three = society.leave(3);
+    Form::Numbers.newcomer(&mut society, 3, true);
+    society.sql("UPDATE notes SET proof = 3");
+    let two = society.leave(2);
+    Form::Numbers.newcomer_goes(&mut society, 3, true);
+    society.reveal(3, three);
+    for (user, id) in [(1, one), (2, two), (1, one), (1, two)] {
+        society.reveal(user, id);
+        assert_eq!(society.numbers("SELECT proof FROM drafts"), [3]);
+        assert_eq!(society.numbers("SELECT proof FROM notes"), [-1]);
+    }
+}
+
 /// As for a row, where a value that names a reader was overwritten: it went back whoever had the id by then, and to nobody, for
 /// whoever got the id later.
 pub(crate) fn a_value_that_names_a_reader_waits_for_them() {

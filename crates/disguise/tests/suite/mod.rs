@@ -19,10 +19,13 @@ macro_rules! for_every_claim {
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
             a_row_that_came_back_without_its_reader_gets_them_in_any_order
+            a_shared_row_that_came_back_without_its_readers_gets_them
             a_newcomer_with_the_id_of_a_reader_does_not_read_the_row
             a_reader_with_a_new_key_still_reads_the_row
             a_placeholder_of_a_reader_is_known_by_its_key
             a_row_of_two_does_not_come_back_to_a_newcomer
+            a_shared_row_does_not_come_back_to_a_newcomer
+            one_id_may_mean_two_people_in_the_records_of_one
             a_value_that_names_a_reader_waits_for_them
             a_reader_is_known_in_whatever_record_their_name_moved_to
             a_newcomer_is_not_who_invited_somebody

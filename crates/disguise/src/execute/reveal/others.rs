@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::KeptReason;
-use super::{Open, Revealer};
+use super::{Due, Open, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::registry;
+use crate::records::section::Change;
 use crate::records::succession::{self, Fingerprint, fingerprint};
 
 /// Others as far as a reveal has met them.
@@ -15,6 +16,8 @@ use crate::records::succession::{self, Fingerprint, fingerprint};
 pub(crate) struct Others {
     /// Whom each open bag knows by their keys.
     named: Vec<BTreeMap<Vec<u8>, Fingerprint>>,
+    /// For each open bag the number of the one that keeps the readers whom its rows lack.
+    homes: Vec<usize>,
     /// Judgements of accounts, by the name in the users table and the key: true if that key is theirs.
     judged: BTreeMap<(Vec<u8>, Fingerprint), bool>,
     /// Names in the bag with a number under which somebody else has an account.
@@ -22,13 +25,70 @@ pub(crate) struct Others {
 }
 
 impl Revealer<'_> {
-    /// Takes up whom the open bags name.
+    /// Takes up whom the open bags name, and finds out which bag keeps the readers whom rows of each
+    /// bag lack: its own, or for a copy behind a placeholder that of the leaving which is undone.
+    /// Nobody asks for the disguise that made the copy.
     pub(super) fn meet_others(&mut self, opened: &[Open<'_>]) {
-        let named = opened.iter().map(|it| it.bag.named.clone()).collect();
+        let reach = self.reach;
+        let home = |(index, open): (usize, &Open<'_>)| {
+            let placeholder = open.reached.placeholder.as_ref();
+            let left = placeholder.and_then(|it| reach.left(it));
+            let left = left.filter(|_| open.due == Due::Copies);
+            let is_of = |name: &Vec<u8>, open: &Open<'_>| {
+                let mut links = open.bag.speaks_for.iter();
+                let is_due = matches!(open.due, Due::Changes | Due::All);
+                is_due && links.any(|link| link.new.principal() == *name)
+            };
+            let found = left.and_then(|name| opened.iter().position(|it| is_of(&name, it)));
+            found.unwrap_or(index)
+        };
         self.others = Others {
-            named,
+            named: opened.iter().map(|it| it.bag.named.clone()).collect(),
+            homes: opened.iter().enumerate().map(home).collect(),
             ..Others::default()
         };
+    }
+
+    /// Gives the bags the notes of whom their records name now.
+    pub(super) fn leave_others(&mut self, opened: &mut [Open<'_>]) {
+        for (open, named) in opened
+            .iter_mut()
+            .zip(std::mem::take(&mut self.others.named))
+        {
+            open.bag.named = named;
+        }
+    }
+
+    /// Returns the number of the bag that keeps a reader whom a row of the bag with number `index`
+    /// lacks, and notes there who it is. It is the bag itself where the other knows somebody else by
+    /// that name; the disguise of the copy is then listed, and can be revealed.
+    pub(super) fn home(&mut self, index: usize, missing: &Change) -> Result<usize, Error> {
+        let home = self.others.homes.get(index).copied().unwrap_or(index);
+        let Change::Decorrelated { rows, .. } = missing else {
+            return Ok(index);
+        };
+        if home == index {
+            return Ok(index);
+        }
+        for row in rows {
+            let name = row.before.principal();
+            let key = |of: usize| self.others.named.get(of).and_then(|it| it.get(&name));
+            let (here, there) = (key(index).copied(), key(home).copied());
+            let Some(here) = here else { continue };
+            if let Some(there) = there {
+                let both = [(here, there), (there, here)];
+                match succession::lead(self.database, &both)?.as_slice() {
+                    // The older key leads to whatever the newer one leads to.
+                    [_, true] => continue,
+                    [true, _] => {}
+                    _ => return Ok(index),
+                }
+            }
+            if let Some(named) = self.others.named.get_mut(home) {
+                named.insert(name, here);
+            }
+        }
+        Ok(home)
     }
 
     /// Check C4 for whom rows of the bag with number `index` name: each who is there, as
