@@ -15,6 +15,7 @@ pub(crate) mod hold;
 pub(crate) mod holder;
 pub(crate) mod installation;
 pub(crate) mod name;
+mod named;
 pub(crate) mod principal;
 pub(crate) mod receipt;
 pub(crate) mod refusal;

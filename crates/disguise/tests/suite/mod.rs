@@ -30,6 +30,7 @@ macro_rules! for_every_claim {
             a_reader_is_known_in_whatever_record_their_name_moved_to
             a_newcomer_is_not_who_invited_somebody
             a_reader_without_a_key_is_known_by_the_id
+            ids_given_anew_name_nobody_of_before_in_any_order
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
@@ -388,6 +389,7 @@ mod handles;
 mod holder;
 mod holds;
 mod hybrid;
+mod ids_given_anew;
 mod known_readers;
 mod late_keys;
 mod marks;
@@ -455,6 +457,7 @@ pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use ids_given_anew::*;
 pub(crate) use known_readers::*;
 pub(crate) use late_keys::*;
 pub(crate) use marks::*;
