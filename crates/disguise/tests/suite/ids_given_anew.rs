@@ -164,9 +164,13 @@ pub(crate) fn ids_given_anew_name_nobody_of_before_in_any_order() {
             town.step(&mut dice);
             town.check(&format!("step {step} of seed {seed}"));
         }
-        PEOPLE.iter().for_each(|it| town.newcomer_goes(*it));
+        for person in PEOPLE {
+            town.newcomer_goes(person);
+        }
         for _ in 0..4 {
-            PEOPLE.iter().for_each(|it| town.returns(*it));
+            for person in PEOPLE {
+                town.returns(person);
+            }
         }
         town.society.assert_as_before(&format!("seed {seed}"));
     }

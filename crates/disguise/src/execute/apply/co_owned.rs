@@ -199,9 +199,10 @@ impl SharedRows<'_, '_> {
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
-        let named = self.work.named(table, columns, &rows)?;
+        let nobody = self.work.nobody(table, columns, &rows)?;
+        let known = self.work.known(table, columns, &rows)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for (it, named) in left().zip(named) {
+        for ((it, nobody), known) in left().zip(nobody).zip(known) {
             let version = u64::from_le_bytes(random()?);
             let copy = |departed| Change::Copied {
                 departed,
@@ -218,11 +219,13 @@ impl SharedRows<'_, '_> {
                 .map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)))
                 .collect();
             for holder in holders {
-                self.work.note_named(&holder, named.clone())?;
+                self.work.notes.name_nobody(&holder, nobody.clone())?;
+                self.work.note_known(&holder, known.clone())?;
                 self.work.notes.add(holder, number, table, copy(false))?;
             }
             for holder in it.departed.iter().map(Value::principal) {
-                self.work.note_named(&holder, named.clone())?;
+                self.work.notes.name_nobody(&holder, nobody.clone())?;
+                self.work.note_known(&holder, known.clone())?;
                 self.work.notes.add(holder, number, table, copy(true))?;
             }
             slots.push((slot(self.work.salt, &table.name, &it.identity), version));

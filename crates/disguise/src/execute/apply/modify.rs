@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss, StepOutcome};
-use super::nobody::NamedInRow;
+use super::nobody::KnownInRow;
 use super::record_owner::{People, Taken};
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
@@ -241,11 +241,10 @@ impl Modification<'_, '_> {
             self.work.principals.meet(self.work.database, &ids)?;
             let known = self.work.fingerprints(ids.into_iter());
             for (keeper, id) in &people {
-                let mut row = NamedInRow::default();
                 let named = known.get_key_value(&id.principal());
-                row.named
-                    .extend(named.map(|(name, key)| (name.clone(), *key)));
-                self.work.note_named(keeper, row)?;
+                let named = named.map(|(name, key)| (name.clone(), *key));
+                let named = KnownInRow::from_iter(named);
+                self.work.note_known(keeper, named)?;
             }
         }
         Ok(())

@@ -11,27 +11,55 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::at;
 use crate::statements::table::existing;
 
-/// The people whom a row names, as far as its record must tell who they were.
-#[derive(Clone, Default)]
-pub(super) struct NamedInRow {
-    /// The names by which it names nobody: neither registered nor in the users table.
-    pub(super) nobody: BTreeSet<Vec<u8>>,
-    /// The names of those who are registered, with the fingerprints of their keys.
-    pub(super) named: BTreeMap<Vec<u8>, Fingerprint>,
-}
+/// The people whom a row names and who are registered, with the fingerprints of their keys.
+pub(super) type KnownInRow = BTreeMap<Vec<u8>, Fingerprint>;
 
 impl Applier<'_> {
-    /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
-    /// nobody.
-    pub(super) fn named(
+    /// Returns for each row that goes the names by which it names nobody: they are neither
+    /// registered nor in the users table. Of rows that name their owner alone there are none.
+    pub(super) fn nobody(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<Vec<NamedInRow>, Error> {
+    ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+        let Some(named) = self.named(table, columns, rows)? else {
+            return Ok(vec![BTreeSet::new(); rows.len()]);
+        };
+        let strangers = self.strangers(named.iter().flatten())?;
+        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
+        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns for each row that goes the registered people whom it names. Of rows that name their
+    /// owner alone there are none.
+    pub(super) fn known(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<KnownInRow>, Error> {
+        let Some(named) = self.named(table, columns, rows)? else {
+            return Ok(vec![KnownInRow::new(); rows.len()]);
+        };
+        let all = self.fingerprints(named.iter().flatten());
+        let known = |name: Vec<u8>| all.get(&name).map(|key| (name, *key));
+        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter_map(known).collect();
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns for each row the people whom it names, who are met then; nothing where rows name
+    /// their owner alone.
+    fn named(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Option<Vec<Vec<Value>>>, Error> {
         let others: Vec<&String> = self.live.others(table).collect();
         if table.readers.is_empty() && others.len() < 2 {
-            return Ok(vec![NamedInRow::default(); rows.len()]);
+            return Ok(None);
         }
         let named = |row: &Vec<Value>| -> Vec<Value> {
             let people = others.iter().filter_map(|it| at(columns, row, it));
@@ -40,17 +68,7 @@ impl Applier<'_> {
         let named: Vec<Vec<Value>> = rows.iter().map(named).collect();
         self.principals
             .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
-        let strangers = self.strangers(named.iter().flatten())?;
-        let known = self.fingerprints(named.iter().flatten());
-        let of = |row: &Vec<Value>| {
-            let names = || row.iter().map(Value::principal);
-            let known = |name: Vec<u8>| known.get(&name).map(|key| (name, *key));
-            NamedInRow {
-                nobody: names().filter(|name| strangers.contains(name)).collect(),
-                named: names().filter_map(known).collect(),
-            }
-        };
-        Ok(named.iter().map(of).collect())
+        Ok(Some(named))
     }
 
     /// Returns the fingerprints of the keys of those of `ids`, which were met before, who are
@@ -71,17 +89,20 @@ impl Applier<'_> {
         known
     }
 
-    /// Notes in the bag of `keeper` whom its rows name beside the person themselves.
-    pub(super) fn note_named(&mut self, keeper: &[u8], mut row: NamedInRow) -> Result<(), Error> {
+    /// Notes in the bag of `keeper` whom a row names beside the person themselves.
+    pub(super) fn note_known(&mut self, keeper: &[u8], mut known: KnownInRow) -> Result<(), Error> {
         let is_users = self
             .user
             .is_some_and(|user| user.principal().as_slice() == keeper);
         let principals = &self.principals;
-        row.named.retain(|name, _| {
+        known.retain(|name, _| {
             let is_own = principals.own.contains(name) || principals.made.contains(name);
             name.as_slice() != keeper && !(is_users && is_own)
         });
-        self.notes.name(keeper, row)
+        if !known.is_empty() {
+            self.notes.bag_of(keeper.to_vec())?.named.append(&mut known);
+        }
+        Ok(())
     }
 
     /// Returns the names of those of `ids`, which were met before, that are neither registered nor

@@ -1,9 +1,8 @@
 //! The records that a disguise writes, until they are stored.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::nobody::NamedInRow;
 use super::principals::Principals;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
@@ -51,12 +50,14 @@ impl Notes {
         })
     }
 
-    /// Notes in the bag of `principal` whom a row names.
-    pub(super) fn name(&mut self, principal: &[u8], row: NamedInRow) -> Result<(), Error> {
-        if !row.nobody.is_empty() || !row.named.is_empty() {
-            let bag = self.bag_of(principal.to_vec())?;
-            bag.nobody.extend(row.nobody);
-            bag.named.extend(row.named);
+    /// Notes in the bag of `principal` by which names removed rows name nobody.
+    pub(super) fn name_nobody(
+        &mut self,
+        principal: &[u8],
+        nobody: BTreeSet<Vec<u8>>,
+    ) -> Result<(), Error> {
+        if !nobody.is_empty() {
+            self.bag_of(principal.to_vec())?.nobody.extend(nobody);
         }
         Ok(())
     }

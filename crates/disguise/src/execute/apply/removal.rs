@@ -135,11 +135,14 @@ impl Applier<'_> {
         let Taken { rows, keepers, .. } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
+        for (keeper, known) in keepers.iter().zip(self.known(table, columns, &rows)?) {
+            self.note_known(keeper, known)?;
+        }
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let named = self.named(table, columns, &rows)?;
-        for ((row, keeper), named) in rows.into_iter().zip(keepers).zip(named) {
-            self.note_named(&keeper, named)?;
+        let nobody = self.nobody(table, columns, &rows)?;
+        for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
+            self.notes.name_nobody(&keeper, nobody)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.principals.known.get(&name).cloned() {
