@@ -11,7 +11,7 @@ use crate::records::credential::{self, Credential, Protection};
 use crate::records::holder::{self, Claim, Clue, Holder};
 use crate::records::name::digits;
 use crate::records::principal::{self, Registration, rekey};
-use crate::records::{forgotten, name, registry, settings, store};
+use crate::records::{forgotten, name, registry, settings, store, succession};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 use crate::transaction::{intent, scheduled};
@@ -112,6 +112,8 @@ impl<D: Database> Engine<D> {
             let keys = (holder.public(), &public);
             let changed = rekey(database, &salt, (user, keys), reach)?;
             let changed = holder.rekeyed(database, &changed);
+            let successions = changed.iter().map(|it| (&it.former, &it.new));
+            succession::put(database, &salt, successions)?;
             scheduled::change_key(database, keys)?;
             intent::change_key(database, &salt, keys, &changed)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;

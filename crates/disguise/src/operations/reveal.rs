@@ -9,6 +9,7 @@ use super::engine::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
+use crate::execute::reveal::others::Others;
 use crate::execute::reveal::people::People;
 use crate::execute::reveal::report::Report;
 use crate::execute::reveal::{self, RevealRequest, Revealed};
@@ -195,6 +196,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             returned: BTreeSet::new(),
             nobody: Vec::new(),
+            others: Others::default(),
             missing: Vec::new(),
             ended,
         };

@@ -1,6 +1,6 @@
 //! The bytes of a bag and of the locator that finds it (docs/disguise.md, "Records").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
@@ -11,6 +11,7 @@ use crate::crypto::KEY_BYTES;
 use crate::crypto::suite::{PublicKey, Suite};
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::records::day::Day;
+use crate::records::succession::Fingerprint;
 
 /// The version of the bag's form, in which every public key is one of X25519.
 const BAG_VERSION: u8 = 2;
@@ -18,6 +19,8 @@ const BAG_VERSION: u8 = 2;
 const BAG_VERSION_OF_SUITES: u8 = 3;
 /// The version that also names the ids of nobody in its removed rows.
 const BAG_VERSION_OF_NOBODY: u8 = 4;
+/// The version that also says by their keys whom its rows name.
+const BAG_VERSION_OF_KEYS: u8 = 5;
 /// The version of the locator's form.
 const LOCATOR_VERSION: u8 = 3;
 /// The version of locators that did not say whose they are.
@@ -43,6 +46,10 @@ pub(crate) struct Bag {
     /// Names of those whom removed rows named and who had no account when the rows went. Records of
     /// programs before have none.
     pub(crate) nobody: BTreeSet<Vec<u8>>,
+    /// Other people and placeholders whom its rows name and who were registered then, by name, with
+    /// the fingerprints of their keys. An account with such an id is theirs only with that key, or
+    /// one that took its place. Records of programs before have none.
+    pub(crate) named: BTreeMap<Vec<u8>, Fingerprint>,
 }
 
 impl Bag {
@@ -54,6 +61,7 @@ impl Bag {
             speaks_for: Vec::new(),
             sections: Vec::new(),
             nobody: BTreeSet::new(),
+            named: BTreeMap::new(),
         }
     }
 
@@ -71,14 +79,13 @@ impl Bag {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
-        let plain = plain && self.nobody.is_empty();
-        let version = if !self.nobody.is_empty() {
-            BAG_VERSION_OF_NOBODY
-        } else if plain {
-            BAG_VERSION
-        } else {
-            BAG_VERSION_OF_SUITES
+        let version = match (self.named.is_empty(), self.nobody.is_empty()) {
+            (false, _) => BAG_VERSION_OF_KEYS,
+            (true, false) => BAG_VERSION_OF_NOBODY,
+            (true, true) if plain => BAG_VERSION,
+            (true, true) => BAG_VERSION_OF_SUITES,
         };
+        let plain = version == BAG_VERSION;
         let mut out = vec![version];
         out.extend_from_slice(&self.seed);
         let mut values = Writer::default();
@@ -103,10 +110,17 @@ impl Bag {
         for section in &self.sections {
             encode_section(section, &mut values, &mut out);
         }
-        if !self.nobody.is_empty() {
+        if version >= BAG_VERSION_OF_NOBODY {
             put_count(&mut out, self.nobody.len());
             for name in &self.nobody {
                 put_bytes(&mut out, name);
+            }
+        }
+        if version >= BAG_VERSION_OF_KEYS {
+            put_count(&mut out, self.named.len());
+            for (name, key) in &self.named {
+                put_bytes(&mut out, name);
+                out.extend_from_slice(key);
             }
         }
         out.push(1);
@@ -120,7 +134,7 @@ impl Bag {
         let version = reader.u8()?;
         let plain = match version {
             BAG_VERSION => true,
-            BAG_VERSION_OF_SUITES | BAG_VERSION_OF_NOBODY => false,
+            BAG_VERSION_OF_SUITES | BAG_VERSION_OF_NOBODY | BAG_VERSION_OF_KEYS => false,
             _ => return Err(reader.error("has an unknown version")),
         };
         let seed = reader.array()?;
@@ -163,11 +177,16 @@ impl Bag {
         for _ in 0..count {
             sections.push(decode_section(&mut reader, &mut values)?);
         }
-        let nobody = if version == BAG_VERSION_OF_NOBODY {
-            take_nobody(&mut reader)?
-        } else {
-            BTreeSet::new()
-        };
+        let (mut nobody, mut named) = (BTreeSet::new(), BTreeMap::new());
+        if version >= BAG_VERSION_OF_NOBODY {
+            nobody = take_nobody(&mut reader)?;
+        }
+        if version >= BAG_VERSION_OF_KEYS {
+            named = take_named(&mut reader)?;
+        }
+        if version == BAG_VERSION_OF_NOBODY && nobody.is_empty() {
+            return Err(reader.error("has no names where some must be"));
+        }
         if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
             return Err(reader.error("has wrong padding"));
         }
@@ -177,6 +196,7 @@ impl Bag {
             speaks_for,
             sections,
             nobody,
+            named,
         })
     }
 }
@@ -192,10 +212,24 @@ fn take_nobody(reader: &mut Reader<'_>) -> Result<BTreeSet<Vec<u8>>, DecodeError
         }
         nobody.insert(name);
     }
-    if nobody.is_empty() {
-        return Err(reader.error("has no names where some must be"));
-    }
     Ok(nobody)
+}
+
+/// Reads whom rows name by their keys, in the order of their names.
+fn take_named(reader: &mut Reader<'_>) -> Result<BTreeMap<Vec<u8>, Fingerprint>, DecodeError> {
+    let count = reader.length(LIST_MAX)?;
+    let mut named = BTreeMap::new();
+    for _ in 0..count {
+        let name = take_bytes(reader)?.to_vec();
+        if (named.last_key_value()).is_some_and(|(last, _)| *last >= name) {
+            return Err(reader.error("has names out of order"));
+        }
+        named.insert(name, reader.array()?);
+    }
+    if named.is_empty() {
+        return Err(reader.error("has no keys where some must be"));
+    }
+    Ok(named)
 }
 
 fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut Vec<u8>) {
@@ -520,6 +554,22 @@ mod tests {
         let mut turned = bytes;
         turned[at + 2] = 4;
         assert!(Bag::decode(&turned).is_err());
+    }
+
+    #[test]
+    fn a_bag_that_names_people_by_their_keys_comes_back_and_takes_no_other_order() {
+        for nobody in [BTreeSet::new(), [vec![1, 2]].into()] {
+            let mut bag = full_bag();
+            (bag.nobody, bag.named) = (nobody, [(vec![7], [1; 32]), (vec![8], [2; 32])].into());
+            let bytes = bag.encode();
+            assert_eq!(bytes[0], 5);
+            assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+            (0..bytes.len()).for_each(|at| drop(Bag::decode(&bytes[..at])));
+            let at = bytes.windows(3).position(|it| it == [1, 7, 1]).unwrap();
+            let mut turned = bytes;
+            turned[at + 1] = 9;
+            assert!(Bag::decode(&turned).is_err());
+        }
     }
 
     #[test]

@@ -17,9 +17,19 @@ pub fn locator(bytes: &[u8]) -> Option<Vec<u8>> {
 pub fn bags() -> Vec<Vec<u8>> {
     let mut of_nobody = full_bag();
     of_nobody.nobody = [vec![1, 2], vec![3]].into();
-    [full_bag(), of_nobody, Bag::empty([8; 32])]
-        .map(|bag| bag.encode())
-        .into()
+    let mut of_keys = of_nobody.clone();
+    of_keys.named = [(vec![1], [5; 32]), (vec![4, 0], [6; 32])].into();
+    let mut of_keys_alone = of_keys.clone();
+    of_keys_alone.nobody.clear();
+    [
+        full_bag(),
+        of_nobody,
+        of_keys,
+        of_keys_alone,
+        Bag::empty([8; 32]),
+    ]
+    .map(|bag| bag.encode())
+    .into()
 }
 
 /// Returns a locator of each version.

@@ -11,7 +11,7 @@ use crate::error::{Doing as _, Error};
 use crate::records::settings::{SALT, description, put_setting, setting};
 use crate::records::tables::{
     ANSWERS, BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS, INTENTS, LOCATORS,
-    OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS, SHARED,
+    OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS, SHARED, SUCCESSIONS,
 };
 
 /// The setting that says which tables there are.
@@ -178,6 +178,9 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
             "CREATE TABLE IF NOT EXISTS {ANSWERS} (id {key} NOT NULL PRIMARY KEY, request {key} NOT NULL, due BIGINT NOT NULL, sealed {binary} NOT NULL) {end}"
         ),
         format!("CREATE INDEX IF NOT EXISTS {ANSWERS}_due ON {ANSWERS} (due)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SUCCESSIONS} (id {key} NOT NULL PRIMARY KEY, sealed {binary} NOT NULL) {end}"
+        ),
     ]
     .into_iter()
 }

@@ -203,6 +203,7 @@ pub(crate) fn needed_by_others<'a>(
         };
         bag.sections.retain(Section::is_for_departed);
         bag.principals.clear();
+        bag.drop_notes();
         out.push((bag, *it));
     }
     Ok(out)

@@ -1,6 +1,6 @@
 //! Examples of sealed records, for tests and the fuzz targets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
@@ -76,6 +76,7 @@ pub(super) fn full_bag() -> Bag {
             ),
         ],
         nobody: BTreeSet::new(),
+        named: BTreeMap::new(),
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) const INTENTS: &str = "probity_intents";
 pub(crate) const FORGOTTEN: &str = "probity_forgotten";
 pub(crate) const ANSWERS: &str = "probity_answers";
 pub(crate) const REFUSALS: &str = "probity_refusals";
+pub(crate) const SUCCESSIONS: &str = "probity_successions";
 
 /// Returns the error of a read; a missing table of the engine means that the database is not
 /// prepared for disguises.

@@ -19,6 +19,18 @@ macro_rules! for_every_claim {
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
             a_row_that_came_back_without_its_reader_gets_them_in_any_order
+            a_shared_row_that_came_back_without_its_readers_gets_them
+            a_newcomer_with_the_id_of_a_reader_does_not_read_the_row
+            a_reader_with_a_new_key_still_reads_the_row
+            a_placeholder_of_a_reader_is_known_by_its_key
+            a_row_of_two_does_not_come_back_to_a_newcomer
+            a_shared_row_does_not_come_back_to_a_newcomer
+            one_id_may_mean_two_people_in_the_records_of_one
+            a_value_that_names_a_reader_waits_for_them
+            a_reader_is_known_in_whatever_record_their_name_moved_to
+            a_newcomer_is_not_who_invited_somebody
+            a_reader_without_a_key_is_known_by_the_id
+            ids_given_anew_name_nobody_of_before_in_any_order
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
@@ -377,6 +389,8 @@ mod handles;
 mod holder;
 mod holds;
 mod hybrid;
+mod ids_given_anew;
+mod known_readers;
 mod late_keys;
 mod marks;
 mod meanwhile;
@@ -443,6 +457,8 @@ pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use ids_given_anew::*;
+pub(crate) use known_readers::*;
 pub(crate) use late_keys::*;
 pub(crate) use marks::*;
 pub(crate) use meanwhile::*;

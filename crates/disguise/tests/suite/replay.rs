@@ -20,7 +20,7 @@ use probity_format::Entry;
 use super::forum::*;
 
 /// Every table, parents first.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 20] = [
     "users",
     "stories",
     "moderations",
@@ -40,6 +40,7 @@ const TABLES: [&str; 19] = [
     "probity_operations",
     "probity_intents",
     "probity_answers",
+    "probity_successions",
 ];
 
 /// The forum with a log, of which everything is remembered, and a backup.

@@ -36,21 +36,21 @@ const MIXED: &str = r#"{"moderations": [
   "stories": [{"Modify": {"pred": "True", "from": "", "col": "is_moderated", "gen_value": {"ConstNum": 9}}}]}"#;
 
 /// A small generator of test schedules (xorshift), so that a failing seed can be run again.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    const fn of(seed: u64) -> Self {
+    pub(super) const fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    fn throw(&mut self, sides: usize) -> usize {
+    pub(super) fn throw(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % u64::try_from(sides).unwrap()).unwrap()
     }
 
-    fn pick<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+    pub(super) fn pick<T: Clone>(&mut self, of: &[T]) -> Option<T> {
         (!of.is_empty()).then(|| of[self.throw(of.len())].clone())
     }
 }

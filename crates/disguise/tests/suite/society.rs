@@ -21,6 +21,8 @@ pub(super) struct Society {
     pub(super) engine: Engine<Box<dyn Database>>,
     pub(super) spec: Spec,
     keys: BTreeMap<i64, SecretKey>,
+    /// The id of the person with a number.
+    called: fn(i64) -> Value,
     tables: Vec<String>,
     pub(super) before: Vec<BTreeSet<String>>,
 }
@@ -28,7 +30,13 @@ pub(super) struct Society {
 impl Society {
     /// Makes the tables, which are all that are compared, and registers `people`.
     pub(super) fn of(statements: &[String], description: &str, people: &[i64]) -> Self {
-        Self::made(None, statements, description, people)
+        Self::made((None, Value::Int), statements, description, people)
+    }
+
+    /// Makes them with texts as ids, `u1` for the person with the number 1.
+    pub(super) fn of_texts(statements: &[String], description: &str, people: &[i64]) -> Self {
+        let called = |person| Value::from(format!("u{person}").as_str());
+        Self::made((None, called), statements, description, people)
     }
 
     /// Makes them for the people of a tenant.
@@ -38,10 +46,15 @@ impl Society {
         description: &str,
         people: &[i64],
     ) -> Self {
-        Self::made(Some(tenant), statements, description, people)
+        Self::made((Some(tenant), Value::Int), statements, description, people)
     }
 
-    fn made(tenant: Option<i64>, statements: &[String], description: &str, people: &[i64]) -> Self {
+    fn made(
+        (tenant, called): (Option<i64>, fn(i64) -> Value),
+        statements: &[String],
+        description: &str,
+        people: &[i64],
+    ) -> Self {
         let mut database = crate::connect();
         let mut tables = Vec::new();
         for sql in statements {
@@ -56,13 +69,14 @@ impl Society {
         engine.install().unwrap();
         let mut keys = BTreeMap::new();
         for id in people {
-            let made = engine.register(&Value::Int(*id), Protection::KeyAlone, time());
+            let made = engine.register(&called(*id), Protection::KeyAlone, time());
             keys.insert(*id, made.unwrap().key);
         }
         let mut society = Self {
             engine,
             spec: file.spec,
             keys,
+            called,
             tables,
             before: Vec::new(),
         };
@@ -73,6 +87,35 @@ impl Society {
     /// Takes up somebody who registered by themselves.
     pub(super) fn add(&mut self, person: i64, key: SecretKey) {
         self.keys.insert(person, key);
+    }
+
+    /// Registers whoever has the id of this person now, who is somebody else. Returns their key.
+    pub(super) fn register_newcomer(&mut self, person: i64) -> SecretKey {
+        let id = (self.called)(person);
+        let made = self.engine.register(&id, Protection::KeyAlone, time());
+        made.unwrap().key
+    }
+
+    /// Ends the registration of whoever has the id of this person, and has no row any more.
+    pub(super) fn unregister(&mut self, person: i64) {
+        let id = (self.called)(person);
+        self.engine.unregister(&id, None, time()).unwrap();
+    }
+
+    /// Gives somebody a new key.
+    pub(super) fn rekey(&mut self, person: i64) {
+        let id = (self.called)(person);
+        let current = Credential::Key(&self.keys[&person]);
+        let alone = Protection::KeyAlone;
+        let made = self.engine.change_key(&id, &current, alone, time());
+        self.keys.insert(person, made.unwrap().key);
+    }
+
+    pub(super) fn forget_everything(&mut self, person: i64) {
+        let id = (self.called)(person);
+        let credential = Credential::Key(&self.keys[&person]);
+        let forgotten = self.engine.forget_everything(&id, &credential, time());
+        assert!(forgotten.is_ok(), "{forgotten:?}");
     }
 
     pub(super) fn everything(&mut self) -> Vec<BTreeSet<String>> {
@@ -113,7 +156,7 @@ impl Society {
         let key = key(self);
         let request = ApplyRequest {
             spec: &self.spec,
-            user: user.map(Value::Int),
+            user: user.map(self.called),
             over: key.as_ref().map(Credential::Key),
             expires: None,
             parameters: BTreeMap::new(),
@@ -133,7 +176,7 @@ impl Society {
     pub(super) fn schedule(&mut self, user: i64) -> Result<DisguiseId, Error> {
         let request = ApplyRequest {
             spec: &self.spec,
-            user: Some(Value::Int(user)),
+            user: Some((self.called)(user)),
             over: None,
             expires: None,
             parameters: BTreeMap::new(),
@@ -162,7 +205,7 @@ impl Society {
         references: References,
     ) -> Result<Revealed, Error> {
         self.engine.reveal(&RevealRequest {
-            user: Value::Int(user),
+            user: (self.called)(user),
             credential: Credential::Key(&self.keys[&user]),
             id,
             references,

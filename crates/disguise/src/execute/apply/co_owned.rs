@@ -200,8 +200,9 @@ impl SharedRows<'_, '_> {
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
         let nobody = self.work.nobody(table, columns, &rows)?;
+        let known = self.work.known(table, columns, &rows)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for (it, nobody) in left().zip(nobody) {
+        for ((it, nobody), known) in left().zip(nobody).zip(known) {
             let version = u64::from_le_bytes(random()?);
             let copy = |departed| Change::Copied {
                 departed,
@@ -219,10 +220,12 @@ impl SharedRows<'_, '_> {
                 .collect();
             for holder in holders {
                 self.work.notes.name_nobody(&holder, nobody.clone())?;
+                self.work.note_known(&holder, known.clone())?;
                 self.work.notes.add(holder, number, table, copy(false))?;
             }
             for holder in it.departed.iter().map(Value::principal) {
                 self.work.notes.name_nobody(&holder, nobody.clone())?;
+                self.work.note_known(&holder, known.clone())?;
                 self.work.notes.add(holder, number, table, copy(true))?;
             }
             slots.push((slot(self.work.salt, &table.name, &it.identity), version));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss, StepOutcome};
+use super::nobody::KnownInRow;
 use super::record_owner::{People, Taken};
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
@@ -100,6 +101,7 @@ impl Modification<'_, '_> {
         refuse_emptying(self.work.database, self.work.live, table, &names, &writes)?;
         update_drawn(self.work.database, table, &names, &writes)?;
         self.read_back(&names, &mut overwritten)?;
+        self.note_people(&overwritten)?;
         self.note_modified(overwritten)?;
         Ok(StepOutcome::None)
     }
@@ -222,6 +224,30 @@ impl Modification<'_, '_> {
             }
         }
         Ok(false)
+    }
+
+    /// Notes whom the old values name, where a column that names people is overwritten.
+    fn note_people(&mut self, overwritten: &[Overwritten]) -> Result<(), Error> {
+        for (index, step) in self.steps.iter().enumerate() {
+            if !self.table.people().any(|it| it == step.column) {
+                continue;
+            }
+            let before = |it: &Overwritten| {
+                let value = it.before.get(index).filter(|it| !it.is_nobody());
+                value.cloned().map(|value| (it.keeper.clone(), value))
+            };
+            let people: Vec<(Vec<u8>, Value)> = overwritten.iter().filter_map(before).collect();
+            let ids: Vec<&Value> = people.iter().map(|(_, id)| id).collect();
+            self.work.principals.meet(self.work.database, &ids)?;
+            let known = self.work.fingerprints(ids.into_iter());
+            for (keeper, id) in &people {
+                let named = known.get_key_value(&id.principal());
+                let named = named.map(|(name, key)| (name.clone(), *key));
+                let named = KnownInRow::from_iter(named);
+                self.work.note_known(keeper, named)?;
+            }
+        }
+        Ok(())
     }
 
     fn note_modified(&mut self, overwritten: Vec<Overwritten>) -> Result<(), Error> {

@@ -1,13 +1,18 @@
-//! People whom removed rows name and who have no account: a reveal does not wait for them.
+//! People whom rows that are hidden name: those without an account, for whom a reveal does not wait,
+//! and those who are registered, whom it knows by their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::succession::{Fingerprint, fingerprint};
 use crate::schema::ResolvedTable;
 use crate::statements::row::at;
 use crate::statements::table::existing;
+
+/// The people whom a row names and who are registered, with the fingerprints of their keys.
+pub(super) type KnownInRow = BTreeMap<Vec<u8>, Fingerprint>;
 
 impl Applier<'_> {
     /// Returns for each row that goes the names by which it names nobody: they are neither
@@ -18,9 +23,43 @@ impl Applier<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+        let Some(named) = self.named(table, columns, rows)? else {
+            return Ok(vec![BTreeSet::new(); rows.len()]);
+        };
+        let strangers = self.strangers(named.iter().flatten())?;
+        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
+        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns for each row that goes the registered people whom it names. Of rows that name their
+    /// owner alone there are none.
+    pub(super) fn known(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<KnownInRow>, Error> {
+        let Some(named) = self.named(table, columns, rows)? else {
+            return Ok(vec![KnownInRow::new(); rows.len()]);
+        };
+        let all = self.fingerprints(named.iter().flatten());
+        let known = |name: Vec<u8>| all.get(&name).map(|key| (name, *key));
+        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter_map(known).collect();
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns for each row the people whom it names, who are met then; nothing where rows name
+    /// their owner alone.
+    fn named(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Option<Vec<Vec<Value>>>, Error> {
         let others: Vec<&String> = self.live.others(table).collect();
         if table.readers.is_empty() && others.len() < 2 {
-            return Ok(vec![BTreeSet::new(); rows.len()]);
+            return Ok(None);
         }
         let named = |row: &Vec<Value>| -> Vec<Value> {
             let people = others.iter().filter_map(|it| at(columns, row, it));
@@ -29,10 +68,41 @@ impl Applier<'_> {
         let named: Vec<Vec<Value>> = rows.iter().map(named).collect();
         self.principals
             .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
-        let strangers = self.strangers(named.iter().flatten())?;
-        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
-        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
-        Ok(named.iter().map(of).collect())
+        Ok(Some(named))
+    }
+
+    /// Returns the fingerprints of the keys of those of `ids`, which were met before, who are
+    /// registered, by the names that rows have for them.
+    pub(super) fn fingerprints<'v>(
+        &self,
+        ids: impl Iterator<Item = &'v Value>,
+    ) -> BTreeMap<Vec<u8>, Fingerprint> {
+        let mut known = BTreeMap::new();
+        for id in ids {
+            let name = id.principal();
+            if !known.contains_key(&name)
+                && let Some((public, _)) = self.principals.known.get(&self.principals.name(id))
+            {
+                known.insert(name, fingerprint(self.salt, public));
+            }
+        }
+        known
+    }
+
+    /// Notes in the bag of `keeper` whom a row names beside the person themselves.
+    pub(super) fn note_known(&mut self, keeper: &[u8], mut known: KnownInRow) -> Result<(), Error> {
+        let is_users = self
+            .user
+            .is_some_and(|user| user.principal().as_slice() == keeper);
+        let principals = &self.principals;
+        known.retain(|name, _| {
+            let is_own = principals.own.contains(name) || principals.made.contains(name);
+            name.as_slice() != keeper && !(is_users && is_own)
+        });
+        if !known.is_empty() {
+            self.notes.bag_of(keeper.to_vec())?.named.append(&mut known);
+        }
+        Ok(())
     }
 
     /// Returns the names of those of `ids`, which were met before, that are neither registered nor

@@ -117,6 +117,7 @@ impl Notes {
             if is_among(&forgotten.disguise) {
                 bag.sections.retain(Section::is_for_departed);
                 bag.principals.clear();
+                bag.drop_notes();
             }
             if !bag.is_empty() {
                 self.bags.insert(owner, bag);

@@ -135,6 +135,9 @@ impl Applier<'_> {
         let Taken { rows, keepers, .. } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
+        for (keeper, known) in keepers.iter().zip(self.known(table, columns, &rows)?) {
+            self.note_known(keeper, known)?;
+        }
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
         let nobody = self.nobody(table, columns, &rows)?;

@@ -81,6 +81,9 @@ impl<'a> Revealer<'a> {
                 let Some(record) = modified(due, section, row).cloned() else {
                     continue;
                 };
+                if !self.carry_note(opened, due, (section, *newer), &record) {
+                    continue;
+                }
                 let next = match *newer {
                     Place::Due(section, row) => modified(due, section, row),
                     Place::Held(open, section, row) => opened.get_mut(open).and_then(|it| {
@@ -99,6 +102,40 @@ impl<'a> Revealer<'a> {
         }
         drop_rows(due, &done);
         Ok(covered)
+    }
+
+    /// Notes whom the value of a record names where the record of the next newer layer lies, if it
+    /// names somebody. Returns false if that bag knows somebody else by the name: then each layer
+    /// keeps its value.
+    fn carry_note(
+        &self,
+        opened: &mut [Open<'_>],
+        due: &Sections,
+        (lower, upper): (usize, Place),
+        record: &Modified,
+    ) -> bool {
+        let Some((from, section)) = due.get(lower) else {
+            return true;
+        };
+        let table = self.live.table(&section.table);
+        let names = |column: &str| {
+            let mut people = table.into_iter().flat_map(ResolvedTable::people);
+            people.any(|it| it == column)
+        };
+        if !section.values().is_some_and(|(column, _)| names(column)) {
+            return true;
+        }
+        let to = match upper {
+            Place::Due(section, _) => due.get(section).map_or(*from, |(to, _)| *to),
+            Place::Held(open, _, _) => open,
+        };
+        let name = record.before.principal();
+        let Some(key) = opened.get(*from).and_then(|it| it.bag.named.get(&name)) else {
+            return true;
+        };
+        let key = *key;
+        let there = opened.get_mut(to).map(|it| it.bag.named.entry(name));
+        there.is_none_or(|there| *there.or_insert(key) == key)
     }
 
     /// Returns the layers of every cell that is about to be undone and has several. Times tell the

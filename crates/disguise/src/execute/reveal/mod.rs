@@ -11,6 +11,7 @@ mod layers;
 mod leaving;
 mod meanwhile;
 mod moved_key;
+pub(crate) mod others;
 pub(crate) mod people;
 mod placeholders;
 mod put_back;
@@ -24,6 +25,7 @@ use std::collections::BTreeSet;
 use self::co_owned::Copies;
 use self::meanwhile::Placeholders;
 use self::moved_key::MovedKeys;
+use self::others::Others;
 use self::people::People;
 use self::report::Report;
 pub use self::report::{Kept, KeptReason, Revealed};
@@ -101,6 +103,8 @@ pub(crate) struct Revealer<'a> {
     pub(crate) returned: BTreeSet<Vec<u8>>,
     /// The names of nobody in the removed rows of each open bag.
     pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
+    /// Whom the records name beside the returning person.
+    pub(crate) others: Others,
     /// The changes still missing from rows that were put back in the current section.
     pub(crate) missing: Vec<Change>,
     /// The locators of records that have ended and that nothing holds.

@@ -76,6 +76,9 @@ impl Revealer<'_> {
     /// Stores the rest of the bags, and removes links that nothing depends on any more.
     pub(super) fn put_away(&mut self, mut opened: Vec<Open<'_>>) -> Result<(), Error> {
         opened.retain(|it| it.due != Due::Nothing || it.changed);
+        for open in &mut opened {
+            open.bag.drop_notes();
+        }
         let rows: BTreeSet<&[u8]> = opened
             .iter()
             .map(|it| it.reached.found.row.as_slice())

@@ -58,7 +58,7 @@ impl Revealer<'_> {
                 .others(table)
                 .filter_map(|it| at(columns, &row, it));
             let people = people.filter(|it| !it.is_nobody());
-            let reason = people.map(|owner| self.people.ownerless(owner)).max();
+            let reason = people.map(|owner| self.ownerless(index, owner)).max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
@@ -123,7 +123,7 @@ impl Revealer<'_> {
         if owners.is_empty() {
             return Ok(rows.iter().cloned().map(Some).collect());
         }
-        let nearest = self.people.nearest(self.database, &owners)?;
+        let nearest = self.nearest(index, &owners)?;
         let nobody = self.nobody.get(index);
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();

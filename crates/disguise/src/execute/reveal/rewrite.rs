@@ -100,7 +100,7 @@ impl Revealer<'_> {
     /// that stay.
     pub(super) fn rewrite(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         column: &str,
         mut rows: Vec<Modified>,
         barred: &BTreeSet<Vec<u8>>,
@@ -108,8 +108,9 @@ impl Revealer<'_> {
     ) -> Result<Vec<Modified>, Error> {
         self.moved_keys().follow(table, &mut rows)?;
         let current = self.rows_now(table, &[column], &rows)?;
-        let nearest = if owner {
-            self.nearest_owners(&current, &rows)?
+        let names_people = owner || table.people().any(|it| it == column);
+        let nearest = if names_people {
+            self.nearest_owners(index, &current, &rows)?
         } else {
             BTreeMap::new()
         };
@@ -125,7 +126,7 @@ impl Revealer<'_> {
             let is_left = owner && !row.after.is_null();
             let target = if is_left && self.people.means_another(&row.before) {
                 None
-            } else if owner {
+            } else if owner || (names_people && self.is_known(index, &row.before)) {
                 nearest.get(&row.before.principal()).cloned()
             } else {
                 Some(row.before.clone())
@@ -145,7 +146,7 @@ impl Revealer<'_> {
                     RecordOutcome::Done
                 }
                 (Err(reason), _) => RecordOutcome::Kept(reason),
-                (Ok(_), None) => RecordOutcome::Kept(self.people.ownerless(&row.before)),
+                (Ok(_), None) => RecordOutcome::Kept(self.ownerless(index, &row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
             };
             match fate {
@@ -179,6 +180,7 @@ impl Revealer<'_> {
     /// Returns for each owner of the records who stands for them now.
     fn nearest_owners(
         &mut self,
+        index: usize,
         current: &BTreeMap<Vec<u8>, Now>,
         rows: &[Modified],
     ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
@@ -186,7 +188,7 @@ impl Revealer<'_> {
         let now = current.values().flat_map(|now| &now.values);
         let all = now.chain(rows.iter().map(|row| &row.after));
         self.people.meet(self.database, all)?;
-        self.people.nearest(self.database, &owners)
+        self.nearest(index, &owners)
     }
 
     /// Reports records that stay, and notes the placeholders that they need.

@@ -33,6 +33,7 @@ impl Revealer<'_> {
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
         let covered = self.merge_values(opened, &mut due)?;
+        self.meet_others(opened);
         let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
             Rows::Whole => self.barred(&due)?,
@@ -43,11 +44,12 @@ impl Revealer<'_> {
         // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
         let ages: Vec<Age> = opened.iter().map(|it| age(it.reached)).collect();
         let turn = |(index, section): &(usize, Section)| (ages.get(*index).copied(), section.step);
-        due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
         closed.sort();
         // With several disguises the newer one may still be undone, and then the older one must be tried again.
         self.settle = disguises.len() == 1;
         loop {
+            // Records of readers whom rows still lack may be those of an older disguise.
+            due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
             let before = count(&due).saturating_add(closed.rows());
             let mut helped = false;
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
@@ -70,6 +72,7 @@ impl Revealer<'_> {
             }
         }
         due.extend(covered);
+        self.leave_others(opened);
         // The first of a bag's sections to be undone is its last.
         for (index, section) in due.into_iter().rev() {
             if let Some(open) = opened.get_mut(index) {
@@ -120,8 +123,9 @@ impl Revealer<'_> {
             for change in take(&mut self.missing) {
                 *helped = true;
                 let table = table.clone();
+                let home = self.home(index, &change)?;
                 left.push((
-                    index,
+                    home,
                     Section {
                         step,
                         table,
@@ -158,10 +162,10 @@ impl Revealer<'_> {
                 *rows = Copies { work: self }.put_back((table, index), columns, take(rows))?;
             }
             Change::Modified { column, rows, .. } => {
-                *rows = self.rewrite(table, column, take(rows), barred, false)?;
+                *rows = self.rewrite((table, index), column, take(rows), barred, false)?;
             }
             Change::Decorrelated { column, rows, .. } => {
-                *rows = self.rewrite(table, column, take(rows), barred, true)?;
+                *rows = self.rewrite((table, index), column, take(rows), barred, true)?;
             }
         }
         Ok((section.change.rows() > 0).then_some(section))

@@ -1,0 +1,160 @@
+//! People whom records name beside the returning person: an account with such an id counts as theirs
+//! only with the key that they had, or one that took its place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::report::KeptReason;
+use super::{Due, Open, Revealer};
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::registry;
+use crate::records::section::Change;
+use crate::records::succession::{self, Fingerprint, fingerprint};
+
+/// Others as far as a reveal has met them.
+#[derive(Default)]
+pub(crate) struct Others {
+    /// Whom each open bag knows by their keys.
+    named: Vec<BTreeMap<Vec<u8>, Fingerprint>>,
+    /// For each open bag the number of the one that keeps the readers whom its rows lack.
+    homes: Vec<usize>,
+    /// Judgements of accounts, by the name in the users table and the key: true if that key is theirs.
+    judged: BTreeMap<(Vec<u8>, Fingerprint), bool>,
+    /// Names in the bag with a number under which somebody else has an account.
+    replaced: BTreeSet<(usize, Vec<u8>)>,
+}
+
+impl Revealer<'_> {
+    /// Takes up whom the open bags name, and finds out which bag keeps the readers whom rows of each
+    /// bag lack: its own, or for a copy behind a placeholder that of the leaving which is undone.
+    /// Nobody asks for the disguise that made the copy.
+    pub(super) fn meet_others(&mut self, opened: &[Open<'_>]) {
+        let reach = self.reach;
+        let home = |(index, open): (usize, &Open<'_>)| {
+            let placeholder = open.reached.placeholder.as_ref();
+            let left = placeholder.and_then(|it| reach.left(it));
+            let left = left.filter(|_| open.due == Due::Copies);
+            let is_of = |name: &Vec<u8>, open: &Open<'_>| {
+                let mut links = open.bag.speaks_for.iter();
+                let is_due = matches!(open.due, Due::Changes | Due::All);
+                is_due && links.any(|link| link.new.principal() == *name)
+            };
+            let found = left.and_then(|name| opened.iter().position(|it| is_of(&name, it)));
+            found.unwrap_or(index)
+        };
+        self.others = Others {
+            named: opened.iter().map(|it| it.bag.named.clone()).collect(),
+            homes: opened.iter().enumerate().map(home).collect(),
+            ..Others::default()
+        };
+    }
+
+    /// Gives the bags the notes of whom their records name now.
+    pub(super) fn leave_others(&mut self, opened: &mut [Open<'_>]) {
+        for (open, named) in opened
+            .iter_mut()
+            .zip(std::mem::take(&mut self.others.named))
+        {
+            open.bag.named = named;
+        }
+    }
+
+    /// Returns the number of the bag that keeps a reader whom a row of the bag with number `index`
+    /// lacks, and notes there who it is. It is the bag itself where the other knows somebody else by
+    /// that name; the disguise of the copy is then listed, and can be revealed.
+    pub(super) fn home(&mut self, index: usize, missing: &Change) -> Result<usize, Error> {
+        let home = self.others.homes.get(index).copied().unwrap_or(index);
+        let Change::Decorrelated { rows, .. } = missing else {
+            return Ok(index);
+        };
+        if home == index {
+            return Ok(index);
+        }
+        for row in rows {
+            let name = row.before.principal();
+            let key = |of: usize| self.others.named.get(of).and_then(|it| it.get(&name));
+            let (here, there) = (key(index).copied(), key(home).copied());
+            let Some(here) = here else { continue };
+            if let Some(there) = there {
+                let both = [(here, there), (there, here)];
+                match succession::lead(self.database, &both)?.as_slice() {
+                    // The older key leads to whatever the newer one leads to.
+                    [_, true] => continue,
+                    [true, _] => {}
+                    _ => return Ok(index),
+                }
+            }
+            if let Some(named) = self.others.named.get_mut(home) {
+                named.insert(name, here);
+            }
+        }
+        Ok(home)
+    }
+
+    /// Check C4 for whom rows of the bag with number `index` name: each who is there, as
+    /// [`People::nearest`](super::people::People::nearest) says, and is who the bag says.
+    pub(super) fn nearest(
+        &mut self,
+        index: usize,
+        people: &[Value],
+    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+        let mut nearest = self.people.nearest(self.database, people)?;
+        let known = self.others.named.get(index);
+        let Some(known) = known.filter(|it| !it.is_empty()) else {
+            return Ok(nearest);
+        };
+        let mut accounts = BTreeMap::new();
+        for name in nearest.keys() {
+            let meant = self.people.meant(name);
+            if let Some(key) = known.get(name).filter(|_| !self.people.is_own(&meant)) {
+                accounts.insert(name.clone(), (meant, *key));
+            }
+        }
+        self.judge(accounts.values().cloned().collect())?;
+        for (name, account) in accounts {
+            if !self.others.judged.get(&account).is_some_and(|it| *it) {
+                nearest.remove(&name);
+                self.others.replaced.insert((index, name));
+            }
+        }
+        Ok(nearest)
+    }
+
+    /// Finds out which accounts are those of whoever had these keys.
+    fn judge(&mut self, mut accounts: Vec<(Vec<u8>, Fingerprint)>) -> Result<(), Error> {
+        accounts.retain(|it| !self.others.judged.contains_key(it));
+        let names: Vec<Vec<u8>> = accounts.iter().map(|(name, _)| name.clone()).collect();
+        let registered = registry::principals(self.database, &names)?;
+        let (mut changed, mut pairs) = (Vec::new(), Vec::new());
+        for (name, key) in accounts {
+            let now = registered.get(&name);
+            let now = now.map(|(public, _)| fingerprint(self.salt, public));
+            match now.filter(|now| *now != key) {
+                Some(now) => {
+                    changed.push((name, key));
+                    pairs.push((key, now));
+                }
+                None => drop(self.others.judged.insert((name, key), now.is_some())),
+            }
+        }
+        let leads = succession::lead(self.database, &pairs)?;
+        self.others.judged.extend(changed.into_iter().zip(leads));
+        Ok(())
+    }
+
+    /// Returns the reason why a row of the bag with number `index` cannot go back to `owner`.
+    pub(super) fn ownerless(&self, index: usize, owner: &Value) -> KeptReason {
+        if self.others.replaced.contains(&(index, owner.principal())) {
+            return KeptReason::OwnerReplaced;
+        }
+        self.people.ownerless(owner)
+    }
+
+    /// Returns whether the bag with number `index` knows by the key whom `id` names: nobody else
+    /// counts as them.
+    pub(super) fn is_known(&self, index: usize, id: &Value) -> bool {
+        let known = self.others.named.get(index);
+        let is_own = || self.people.means_own(id);
+        known.is_some_and(|it| it.contains_key(&id.principal())) && !is_own()
+    }
+}

@@ -1,0 +1,68 @@
+//! Notes of a bag about people whom its records name: they go with the last record that does.
+
+use std::collections::BTreeSet;
+
+use crate::database::value::Value;
+use crate::records::bag::Bag;
+use crate::records::section::Change;
+
+impl Bag {
+    /// Drops the notes about people whom no record of the bag names any more.
+    pub(crate) fn drop_notes(&mut self) {
+        if self.nobody.is_empty() && self.named.is_empty() {
+            return;
+        }
+        let mut names = BTreeSet::new();
+        let mut note = |value: &Value| {
+            let name = value.principal();
+            if self.nobody.contains(&name) || self.named.contains_key(&name) {
+                names.insert(name);
+            }
+        };
+        for section in &self.sections {
+            match &section.change {
+                Change::Removed { rows, .. } => rows.iter().flatten().for_each(&mut note),
+                Change::Copied { rows, .. } => {
+                    rows.iter().flat_map(|it| &it.row).for_each(&mut note);
+                }
+                Change::Modified { rows, .. } | Change::Decorrelated { rows, .. } => {
+                    rows.iter().map(|it| &it.before).for_each(&mut note);
+                }
+            }
+        }
+        self.nobody.retain(|name| names.contains(name));
+        self.named.retain(|name, _| names.contains(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::samples::full_bag;
+    use crate::records::section::Section;
+
+    #[test]
+    fn notes_go_with_the_last_record_that_names_their_person() {
+        let mut bag = full_bag();
+        let named = [Value::Int(1), Value::Int(2), Value::Int(3)];
+        for id in &named {
+            bag.nobody.insert(id.principal());
+            bag.named.insert(id.principal(), [0; 32]);
+        }
+        bag.drop_notes();
+        let left = |bag: &Bag| {
+            assert!(bag.named.keys().eq(bag.nobody.iter()));
+            let names = named
+                .iter()
+                .filter(|id| bag.named.contains_key(&id.principal()));
+            names.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(left(&bag), [Value::Int(1), Value::Int(2)]);
+        bag.sections.retain(Section::is_for_departed);
+        bag.drop_notes();
+        assert_eq!(left(&bag), [Value::Int(2)]);
+        bag.sections.clear();
+        bag.drop_notes();
+        assert_eq!(left(&bag), []);
+    }
+}

@@ -1,0 +1,232 @@
+//! Keys that took the place of others: whom a record knows by an older key is still found by it.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use crate::crypto::suite::PublicKey;
+use crate::crypto::{KEY_BYTES, derive, derive_salted, open_alone, random, seal_alone};
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::tables::{SUCCESSIONS, bytes, uninstalled};
+use crate::statements::table::{delete_keys, insert_all, select_keys};
+
+/// Bytes of the name of a replaced key.
+const NAME_BYTES: usize = 16;
+/// Bytes drawn for each row.
+const DRAWN_BYTES: usize = 16;
+/// The most changes of a key that are followed. Whoever changed the key more often since a row went
+/// counts as away there.
+const CHANGES_MAX: usize = 4_096;
+
+/// A salted hash of a public key: by it a record knows whom its rows name.
+pub(crate) type Fingerprint = [u8; KEY_BYTES];
+
+/// Returns the fingerprint of a key.
+pub(crate) fn fingerprint(salt: &[u8], public: &PublicKey) -> Fingerprint {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise fingerprint\0");
+    hash.update(salt);
+    hash.update(public.encode());
+    hash.finalize().into()
+}
+
+/// Notes that each key of a pair took the place of the other, its former one. A row is found and
+/// opened with the fingerprint of the former key alone, which is stored nowhere but in sealed
+/// records: the table does not tell which placeholders changed their keys together.
+pub(crate) fn put<'k>(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    changed: impl Iterator<Item = (&'k PublicKey, &'k PublicKey)>,
+) -> Result<(), Error> {
+    let mut rows = BTreeMap::new();
+    for (former, new) in changed {
+        let former = fingerprint(salt, former);
+        let name = name(&former)?;
+        let drawn: [u8; DRAWN_BYTES] = random()?;
+        let mut sealed = fingerprint(salt, new).to_vec();
+        let key = key(&drawn, &former)?;
+        seal_alone(&key, &name, &mut sealed)?;
+        rows.insert(name, [drawn.as_slice(), &sealed].concat());
+    }
+    // A database that a program before prepared lacks the table, and says so.
+    let sql = format!("SELECT COUNT(*) FROM {SUCCESSIONS} WHERE id = ?");
+    database
+        .query(&sql, &[bytes(&[0; NAME_BYTES])])
+        .map_err(uninstalled)?;
+    // After a backup was restored a key may be replaced once more.
+    let keys: Vec<Vec<Value>> = rows.keys().map(|name| vec![bytes(name)]).collect();
+    delete_keys(database, SUCCESSIONS, &["id".to_owned()], &keys)?;
+    let rows = rows.into_iter();
+    let rows = rows.map(|(name, sealed)| vec![bytes(&name), Value::Bytes(sealed)]);
+    insert_all(
+        database,
+        SUCCESSIONS,
+        &["id", "sealed"],
+        &rows.collect::<Vec<_>>(),
+    )
+}
+
+/// Returns for each pair of keys whether the first is the second, or the second took its place, at
+/// once or after others.
+pub(crate) fn lead(
+    database: &mut dyn TenantConnection,
+    pairs: &[(Fingerprint, Fingerprint)],
+) -> Result<Vec<bool>, Error> {
+    let mut at: Vec<Option<Fingerprint>> = pairs.iter().map(|(from, _)| Some(*from)).collect();
+    for _ in 0..CHANGES_MAX {
+        let mut left = BTreeMap::new();
+        for (now, (_, to)) in at.iter().zip(pairs) {
+            if let Some(now) = now.filter(|now| now != to) {
+                left.insert(now, None);
+            }
+        }
+        if left.is_empty() {
+            break;
+        }
+        successors(database, &mut left)?;
+        for (now, (_, to)) in at.iter_mut().zip(pairs) {
+            if let Some(it) = now.filter(|it| it != to) {
+                *now = left.get(&it).copied().flatten();
+            }
+        }
+    }
+    let all = at.into_iter().zip(pairs);
+    Ok(all.map(|(now, (_, to))| now == Some(*to)).collect())
+}
+
+/// Finds for each of these keys the one that took its place, if one did.
+fn successors(
+    database: &mut dyn TenantConnection,
+    of: &mut BTreeMap<Fingerprint, Option<Fingerprint>>,
+) -> Result<(), Error> {
+    let mut names = BTreeMap::new();
+    for former in of.keys() {
+        names.insert(name(former)?.to_vec(), *former);
+    }
+    let keys: Vec<Vec<Value>> = names.keys().map(|name| vec![bytes(name)]).collect();
+    let columns = ["id", "sealed"].map(str::to_owned);
+    for row in select_keys(database, SUCCESSIONS, &columns, &["id".to_owned()], &keys)? {
+        let Ok([Value::Bytes(id), Value::Bytes(stored)]) = <[Value; 2]>::try_from(row) else {
+            return Err(Error::Forged);
+        };
+        let former = names.get(&id).ok_or(Error::Forged)?;
+        let (drawn, sealed) = stored.split_at_checked(DRAWN_BYTES).ok_or(Error::Forged)?;
+        let mut new = sealed.to_vec();
+        let key = key(drawn, former)?;
+        open_alone(&key, &id, &mut new)?;
+        let new = Fingerprint::try_from(new).map_err(|_length| Error::Forged)?;
+        of.insert(*former, Some(new));
+    }
+    Ok(())
+}
+
+/// Returns the name of a replaced key.
+fn name(former: &Fingerprint) -> Result<[u8; NAME_BYTES], Error> {
+    derive(former, b"succession name", b"")
+}
+
+/// Returns the key under which the next one is sealed; it is another in each row.
+fn key(drawn: &[u8], former: &Fingerprint) -> Result<Zeroizing<[u8; KEY_BYTES]>, Error> {
+    derive_salted(drawn, former, b"succession key")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::SecretKey;
+    use crate::database::tenant::{TenantScope, TenantScoped};
+    use crate::database::{Database as _, Sqlite, Vocabulary};
+    use crate::records::installation;
+
+    const SALT: &[u8] = b"of this database";
+
+    fn database() -> TenantScoped<Sqlite> {
+        let mut database = TenantScoped {
+            database: Sqlite::open(std::path::Path::new(":memory:")).unwrap(),
+            tenancy: TenantScope::none(),
+            vocabulary: Vocabulary::default(),
+            refusal: None,
+        };
+        installation::create(&mut database).unwrap();
+        database
+    }
+
+    fn keys(count: usize) -> Vec<PublicKey> {
+        let made = |_| SecretKey::generate().unwrap().public().unwrap();
+        (0..count).map(made).collect()
+    }
+
+    fn change(database: &mut TenantScoped<Sqlite>, keys: &[PublicKey]) {
+        put(database, SALT, keys.iter().zip(keys.iter().skip(1))).unwrap();
+    }
+
+    fn leads(database: &mut TenantScoped<Sqlite>, from: &PublicKey, to: &PublicKey) -> bool {
+        let pair = (fingerprint(SALT, from), fingerprint(SALT, to));
+        lead(database, &[pair]).unwrap() == [true]
+    }
+
+    #[test]
+    fn a_key_leads_to_those_that_took_its_place_and_to_no_other() {
+        let mut database = database();
+        let (one, other) = (keys(4), keys(2));
+        change(&mut database, &one);
+        change(&mut database, &other);
+        for (from, of) in one.iter().enumerate() {
+            for (to, then) in one.iter().enumerate() {
+                assert_eq!(leads(&mut database, of, then), from <= to, "{from} {to}");
+            }
+            assert!(!leads(&mut database, of, &other[1]));
+            assert!(!leads(&mut database, &other[0], of));
+        }
+        // After a backup was restored the person changes the key once more.
+        let again = [one[0].clone(), keys(1).remove(0)];
+        change(&mut database, &again);
+        assert!(leads(&mut database, &one[0], &again[1]));
+        assert!(!leads(&mut database, &one[0], &one[3]));
+    }
+
+    #[test]
+    fn changes_are_followed_as_far_as_the_bound() {
+        let mut database = database();
+        let keys = keys(CHANGES_MAX + 2);
+        change(&mut database, &keys);
+        let last = keys.len() - 1;
+        assert!(leads(&mut database, &keys[1], &keys[last]));
+        assert!(!leads(&mut database, &keys[0], &keys[last]));
+        // Keys that lead in a circle, as somebody who knows them may write them, end as well.
+        let circle = [keys[last].clone(), keys[0].clone()];
+        change(&mut database, &circle);
+        assert!(!leads(&mut database, &keys[0], &PublicKey::X25519([0; 32])));
+    }
+
+    #[test]
+    fn a_row_is_found_and_opened_by_the_former_key_alone() {
+        let mut database = database();
+        let keys = keys(3);
+        change(&mut database, &keys[..2]);
+        let rows = format!("SELECT id, sealed FROM {SUCCESSIONS}");
+        let stored = database.query(&rows, &[]).unwrap().concat();
+        let [id, sealed] = [0, 1].map(|at| match &stored[at] {
+            Value::Bytes(bytes) => bytes.as_slice(),
+            other => panic!("{other:?}"),
+        });
+        // Whoever has the database and its salt has all present keys.
+        for present in [&keys[1], &keys[2]] {
+            let present = fingerprint(SALT, present);
+            assert_ne!(id, name(&present).unwrap());
+            assert!(!sealed.windows(8).any(|it| *it == present[..8]));
+            let mut content = sealed[DRAWN_BYTES..].to_vec();
+            let key = key(&sealed[..DRAWN_BYTES], &present).unwrap();
+            assert!(open_alone(&key, id, &mut content).is_err());
+        }
+        // A row under the name of another key is refused.
+        let moved = bytes(&name(&fingerprint(SALT, &keys[2])).unwrap());
+        let sql = format!("UPDATE {SUCCESSIONS} SET id = ?");
+        database.execute(&sql, &[moved]).unwrap();
+        let pair = (fingerprint(SALT, &keys[2]), fingerprint(SALT, &keys[1]));
+        assert!(matches!(lead(&mut database, &[pair]), Err(Error::Forged)));
+    }
+}
