@@ -186,6 +186,13 @@ macro_rules! for_every_claim {
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
             whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
+            shared_rows_in_a_circle_come_back_with_either_owner
+            shared_rows_in_a_circle_that_leave_with_everybody_come_back
+            shared_rows_in_a_circle_with_rows_of_one_owner_come_back_with_that_owner
+            shared_rows_of_one_table_that_refer_to_each_other_come_back
+            a_row_of_a_circle_that_was_made_anew_stays_and_voids_its_copy
+            a_refused_row_keeps_its_circle_and_voids_no_copy
+            an_older_copy_of_a_row_in_a_circle_counts_no_more
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
             what_a_trigger_keeps_from_coming_back_stays_hidden
@@ -400,6 +407,7 @@ mod references;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod shared_circle;
 mod slips;
 mod society;
 mod spelling;
@@ -467,6 +475,7 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use shared_circle::*;
 pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
