@@ -7,4 +7,5 @@ mod identity;
 pub(crate) mod leaving;
 pub(crate) mod likeness;
 pub(crate) mod place;
+mod removal_order;
 pub(crate) mod step;

@@ -193,6 +193,9 @@ macro_rules! for_every_claim {
             a_row_of_a_circle_that_was_made_anew_stays_and_voids_its_copy
             a_refused_row_keeps_its_circle_and_voids_no_copy
             an_older_copy_of_a_row_in_a_circle_counts_no_more
+            a_declared_key_decides_the_order_against_a_reference_that_is_only_said
+            declared_keys_decide_the_order_in_a_longer_circle
+            a_reference_that_is_only_said_decides_between_tables_without_keys
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
             what_a_trigger_keeps_from_coming_back_stays_hidden
@@ -406,6 +409,7 @@ mod redaction;
 mod references;
 mod replay;
 mod revealing;
+mod said_references;
 pub(crate) mod schedule;
 mod shared_circle;
 mod slips;
@@ -471,6 +475,7 @@ pub(crate) use redaction::*;
 pub(crate) use references::*;
 pub(crate) use replay::*;
 pub(crate) use revealing::*;
+pub(crate) use said_references::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
