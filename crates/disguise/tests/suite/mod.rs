@@ -35,6 +35,12 @@ macro_rules! for_every_claim {
             a_row_of_owners_who_are_nobody_goes_with_its_reader
             rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves
             replies_and_rows_on_a_path_that_name_nobody_stay
+            rows_owned_through_a_row_that_goes_with_its_reader_go_along
+            rows_of_nobody_go_along_with_rows_that_go
+            rows_of_nobody_go_along_over_others_of_nobody
+            rows_of_nobody_go_along_with_shared_rows_and_with_accounts
+            rows_that_went_along_wait_for_whoever_came_to_an_id_of_nobody
+            what_stands_in_the_way_of_everybody_is_found_before_anything_goes
             owners_beside_nobody_leave_and_return_in_any_order
             rows_that_go_whole_and_rows_read_by_nobody_come_back
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
@@ -366,6 +372,7 @@ macro_rules! for_every_claim {
 }
 
 mod absent;
+mod along;
 mod applying;
 mod bad_input;
 mod behind;
@@ -435,6 +442,7 @@ mod words;
 mod wrapped;
 
 pub(crate) use absent::*;
+pub(crate) use along::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use behind::*;

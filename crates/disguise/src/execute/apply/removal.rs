@@ -46,7 +46,7 @@ impl Applier<'_> {
                     .collect();
                 self.principals.meet(self.database, &ids)?;
             }
-            let taken = self.taken(table, &columns, rows)?;
+            let taken = self.taken(table, &columns, rows, Loss::Row)?;
             self.note_removed(number, table, &columns, taken)?;
             return Ok(rest);
         }
@@ -66,7 +66,7 @@ impl Applier<'_> {
             rows.retain(|row| self.may_go(&columns, row));
         }
         let (shared, plain) = self.split(table, &columns, rows);
-        let plain = self.taken(table, &columns, plain)?;
+        let plain = self.taken(table, &columns, plain, Loss::Row)?;
         self.count_of_nobody(table, plain.of_nobody);
         let count = plain.rows.len();
         let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
@@ -76,8 +76,12 @@ impl Applier<'_> {
             .iter()
             .map(|row| picked(&columns, row, &table.identity))
             .collect();
-        if users {
-            self.refuse_cascade_of(table, &keys)?;
+        let all_go = count.saturating_add(shared.len()) == selected;
+        if users || !all_go {
+            let shared = shared.iter();
+            let shared = shared.map(|row| picked(&columns, row, &table.identity));
+            let going: Vec<Vec<Value>> = keys.iter().cloned().chain(shared).collect();
+            self.refuse_cascade_of(table, &going)?;
         } else {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
         }
@@ -106,8 +110,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Refuses when rows that refer to those with these keys would silently change: the chosen
-    /// users include the placeholders of the disguise itself, which stay.
+    /// Refuses when rows that refer to those with these keys would silently change: some of the
+    /// chosen rows stay, like the placeholders of the disguise itself and rows of nobody.
     fn refuse_cascade_of(
         &mut self,
         table: &ResolvedTable,
@@ -132,12 +136,17 @@ impl Applier<'_> {
         columns: &[String],
         taken: Taken,
     ) -> Result<(), Error> {
-        let Taken { rows, keepers, .. } = taken;
+        let Taken {
+            rows,
+            keepers,
+            along,
+            ..
+        } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let nobody = self.nobody(table, columns, &rows)?;
+        let nobody = self.nobody_of(table, columns, (&rows, along))?;
         for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
             self.notes.name_nobody(&keeper, nobody)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {

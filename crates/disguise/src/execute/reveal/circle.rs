@@ -186,7 +186,7 @@ impl<'a> Circles<'_, 'a> {
             let owned = self
                 .work
                 .owners_back((table, *index), columns, &rows, &awaited)?;
-            let may_return = self.may_return(table, section, (columns, &rows))?;
+            let may_return = self.may_return((table, *index), section, (columns, &rows))?;
             let rows = rows.into_iter().zip(owned).zip(slots).zip(may_return);
             let rows = rows.filter_map(|(((original, owned), slot), may_return)| {
                 Some(Waiting {
@@ -256,11 +256,11 @@ impl<'a> Circles<'_, 'a> {
     /// Returns for each of the `rows` of a section whether it may go back at all.
     fn may_return(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         section: &Section,
         (columns, rows): (&[String], &[Vec<Value>]),
     ) -> Result<Vec<bool>, Error> {
-        let may_wait = self.work.may_wait(table, columns, rows)?;
+        let may_wait = self.work.may_wait((table, index), columns, rows)?;
         let pseudo = &self.work.live.pseudo;
         let is_of_user = section.is_of_user();
         let is_gone = |row: &[Value]| {
@@ -272,7 +272,7 @@ impl<'a> Circles<'_, 'a> {
             may_wait
                 && !is_gone(row)
                 && self.work.is_of_tenant(table, columns, row)
-                && self.work.is_theirs(table, columns, row)
+                && self.work.is_theirs((table, index), columns, row)
         };
         Ok(rows.iter().zip(may_wait).map(may_return).collect())
     }
