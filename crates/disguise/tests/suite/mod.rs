@@ -379,6 +379,7 @@ mod behind;
 mod binary_ids;
 mod chunks;
 mod circle;
+mod co_owned_circle;
 mod composing;
 mod conformance;
 mod credentials;
@@ -418,7 +419,6 @@ mod replay;
 mod revealing;
 mod said_references;
 pub(crate) mod schedule;
-mod shared_circle;
 mod slips;
 mod society;
 mod spelling;
@@ -449,6 +449,7 @@ pub(crate) use behind::*;
 pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
+pub(crate) use co_owned_circle::*;
 pub(crate) use composing::*;
 pub(crate) use conformance::*;
 pub(crate) use credentials::*;
@@ -488,7 +489,6 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
-pub(crate) use shared_circle::*;
 pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;

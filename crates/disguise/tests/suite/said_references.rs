@@ -75,7 +75,7 @@ fn everybody_leaves_and_returns(tables: &[Table<'_>], what: &str) {
             assert!(told.is_empty(), "{what} {told:?}");
             let id = society.try_to_leave(whom, false, chunk);
             let id = id.unwrap_or_else(|error| panic!("{what} {error:?}")).id;
-            for user in whom.map_or(vec![2, 1], |user| vec![user]) {
+            for user in whom.map_or_else(|| vec![2, 1], |user| vec![user]) {
                 let revealed = society.reveal(user, id);
                 assert!(revealed.is_complete(), "{what} {revealed:?}");
             }
@@ -148,7 +148,7 @@ pub(crate) fn declared_keys_decide_the_order_in_a_longer_circle() {
     }
 }
 
-/// Where nothing contradicts it, a reference that is only said still decides.
+/// A reference that is only said still decides where nothing contradicts it.
 pub(crate) fn a_reference_that_is_only_said_decides_between_tables_without_keys() {
     for [child, parent] in [["aims", "bids"], ["bids", "aims"]] {
         let tables = [

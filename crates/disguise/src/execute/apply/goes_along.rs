@@ -70,11 +70,11 @@ impl Search {
 
 /// The fate of a row that a removal chooses.
 enum Fate {
-    /// It goes, and this principal gets the record.
+    /// Removal, with a record for this principal.
     Goes(Vec<u8>),
-    /// It stays, because its person came back.
+    /// Staying, because its person came back.
     Stays,
-    /// It names nobody.
+    /// None of its own: it names nobody.
     OfNobody,
 }
 

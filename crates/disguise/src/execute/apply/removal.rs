@@ -71,16 +71,10 @@ impl Applier<'_> {
         let count = plain.rows.len();
         let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
         self.count(table, count);
-        let keys: Vec<Vec<Value>> = plain
-            .rows
-            .iter()
-            .map(|row| picked(&columns, row, &table.identity))
-            .collect();
-        let all_go = count.saturating_add(shared.len()) == selected;
-        if users || !all_go {
-            let shared = shared.iter();
-            let shared = shared.map(|row| picked(&columns, row, &table.identity));
-            let going: Vec<Vec<Value>> = keys.iter().cloned().chain(shared).collect();
+        let key = |row: &Vec<Value>| picked(&columns, row, &table.identity);
+        let keys: Vec<Vec<Value>> = plain.rows.iter().map(key).collect();
+        let going: Vec<Vec<Value>> = plain.rows.iter().chain(&shared).map(key).collect();
+        if users || going.len() < selected {
             self.refuse_cascade_of(table, &going)?;
         } else {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
