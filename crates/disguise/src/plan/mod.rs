@@ -3,6 +3,7 @@
 pub(crate) mod cascade;
 pub(crate) mod caution;
 mod doubtful_rows;
+mod emptied_keys;
 mod identity;
 pub(crate) mod leaving;
 pub(crate) mod likeness;

@@ -202,6 +202,8 @@ macro_rules! for_every_claim {
             a_declared_key_decides_the_order_against_a_reference_that_is_only_said
             declared_keys_decide_the_order_in_a_longer_circle
             a_reference_that_is_only_said_decides_between_tables_without_keys
+            a_declared_key_to_rows_on_a_path_over_its_own_is_emptied_first
+            a_declared_key_that_may_not_be_empty_on_such_a_path_is_foretold
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
             what_a_trigger_keeps_from_coming_back_stays_hidden

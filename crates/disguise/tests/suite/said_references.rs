@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::Value;
+use probity_disguise::{Error, Value};
 
 use super::society::{Society, description};
 
@@ -164,5 +164,71 @@ pub(crate) fn a_reference_that_is_only_said_decides_between_tables_without_keys(
             },
         ];
         assert_eq!(order(&mut society(&tables)), [child, parent, "people"]);
+    }
+}
+
+/// Albums have a cover, by a declared key, and pictures belong to whoever owns their album, as the
+/// description alone says. 97 is nobody.
+fn albums(cover: &str) -> Society {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+        "CREATE TABLE pictures (id BIGINT PRIMARY KEY, album BIGINT)".to_owned(),
+        format!("CREATE TABLE albums (id BIGINT PRIMARY KEY, who BIGINT, cover BIGINT {cover})"),
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two')".to_owned(),
+        "INSERT INTO pictures VALUES (1, 1), (2, 1), (3, 2), (4, 4), (5, 5)".to_owned(),
+        "INSERT INTO albums VALUES (1, 1, 2), (2, 2, 3), (4, 97, 4), (5, 1, 5)".to_owned(),
+    ];
+    let described = "[tables.albums]\nowners = [\"who\"]\n[tables.pictures]\nthrough = [\"album\"]\n\
+        references = [{ columns = [\"album\"], table = \"albums\", to = [\"id\"] }]\n\
+        [[remove]]\ntable = \"albums\"\n[[remove]]\ntable = \"pictures\"\n";
+    Society::of(&statements, &description(described), &[1, 2])
+}
+
+/// Rows of which only the rows that refer to them say whose they are must go before those, and the
+/// database refused it, or would have changed the others. The reference is empty until all is gone.
+pub(crate) fn a_declared_key_to_rows_on_a_path_over_its_own_is_emptied_first() {
+    for key in ["", "ON DELETE RESTRICT", "ON DELETE CASCADE"] {
+        for chunk in [None, Some(1), Some(2)] {
+            for whom in [Some(1), None] {
+                let what = format!("{key} {chunk:?} {whom:?}");
+                let mut society = albums(&format!("REFERENCES pictures(id) {key}"));
+                let user = whom.map(Value::Int);
+                let none = BTreeMap::new();
+                let told = society
+                    .engine
+                    .foretell(&society.spec, user.as_ref(), &none)
+                    .unwrap();
+                assert!(told.is_empty(), "{what} {told:?}");
+                let id = society.try_to_leave(whom, false, chunk);
+                let id = id.unwrap_or_else(|error| panic!("{what} {error:?}")).id;
+                let left: &[i64] = if whom.is_some() { &[3, 4] } else { &[4] };
+                let there = society.numbers("SELECT id FROM pictures ORDER BY id");
+                assert_eq!(there, left, "{what}");
+                for user in whom.map_or_else(|| vec![2, 1], |user| vec![user]) {
+                    let revealed = society.reveal(user, id);
+                    assert!(revealed.is_complete(), "{what} {revealed:?}");
+                }
+                society.assert_as_before(&what);
+            }
+        }
+    }
+}
+
+/// As above where the reference may not be NULL: no order is right, and that is said beforehand.
+pub(crate) fn a_declared_key_that_may_not_be_empty_on_such_a_path_is_foretold() {
+    for chunk in [None, Some(1)] {
+        let mut society = albums("NOT NULL REFERENCES pictures(id) ON DELETE CASCADE");
+        let none = BTreeMap::new();
+        let told = society.engine.foretell(&society.spec, None, &none);
+        let told = told.unwrap().concat();
+        assert!(
+            told.contains("refer to these by foreign key (cover)"),
+            "{told}"
+        );
+        let before = society.everything();
+        let refused = society.try_to_leave(None, false, chunk).unwrap_err();
+        assert!(matches!(refused, Error::WouldCascade { .. }), "{refused:?}");
+        assert_eq!(society.everything(), before, "{chunk:?}");
+        assert_eq!(society.engine.unfinished().unwrap(), [], "{chunk:?}");
     }
 }
