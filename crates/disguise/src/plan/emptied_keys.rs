@@ -13,7 +13,7 @@ impl PlanContext<'_> {
     /// Adds steps that empty references to rows which go before the rows that refer to them, where
     /// the reference may be NULL: rows on whose way to an owner the others lie go first, and the
     /// database would refuse that at once or after a chunk, or change the others.
-    pub(super) fn with_emptied_keys(&self, steps: Vec<Step>) -> Vec<Step> {
+    pub(super) fn with_emptied_keys(&self, steps: &[Step]) -> Vec<Step> {
         let mut emptied = BTreeSet::new();
         let mut planned = Vec::with_capacity(steps.len());
         for (at, step) in steps.iter().enumerate() {

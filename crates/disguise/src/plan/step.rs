@@ -128,7 +128,7 @@ impl PlanContext<'_> {
             }
             planned.push(step);
         }
-        Ok(self.with_emptied_keys(planned))
+        Ok(self.with_emptied_keys(&planned))
     }
 
     /// Moves steps on tables that are owned through others before all steps on those, so that their
