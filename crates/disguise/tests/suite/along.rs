@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Dialect, Error, SpecFile};
+use probity_disguise::{ApplyRequest, Dialect, Error, Progress, SpecFile};
 
+use super::forum::time;
 use super::society::{Society, description};
 
 /// Rules of declared keys, the last for databases that check at the commit.
@@ -160,6 +161,49 @@ pub(crate) fn rows_of_nobody_go_along_with_shared_rows_and_with_accounts() {
             }
             society.try_again(&[(1, id), (2, id)].into());
             society.assert_as_before(&what);
+        }
+    }
+}
+
+/// As above when somebody comes back between two chunks, and the rest goes on without them.
+pub(crate) fn rows_of_nobody_stay_with_rows_of_whoever_came_back_meanwhile() {
+    let rows = [
+        "INSERT INTO blogs VALUES (1, 2), (2, 97)",
+        "INSERT INTO posts VALUES (1, 97, 2, NULL, NULL), (2, 97, NULL, 1, NULL), (3, 1, NULL, NULL, 1), (4, 98, NULL, NULL, 3)",
+        "INSERT INTO replies VALUES (1, 98, 1), (2, 98, 2), (3, 98, 3), (4, 2, 3), (5, 98, 4)",
+        "INSERT INTO marks VALUES (1, 1), (2, 2), (3, 4)",
+        "INSERT INTO stars VALUES (1, 1), (2, 3)",
+    ];
+    for key in ["ON DELETE RESTRICT", "ON DELETE CASCADE"] {
+        for back in [1, 2] {
+            let mut is_done = false;
+            for chunks in 0.. {
+                if is_done {
+                    break;
+                }
+                let what = format!("{key} {back} {chunks}");
+                let mut society = society(key, &rows);
+                let request = ApplyRequest {
+                    spec: &society.spec,
+                    user: None,
+                    over: None,
+                    expires: None,
+                    parameters: BTreeMap::new(),
+                    time: time(),
+                };
+                let id = society.engine.begin(&request).unwrap();
+                let go_on = |society: &mut Society| {
+                    let progress = society.engine.proceed(id, 1, time());
+                    let progress = progress.unwrap_or_else(|error| panic!("{what} {error:?}"));
+                    matches!(progress, Progress::Done(_))
+                };
+                is_done = (0..chunks).any(|_| go_on(&mut society));
+                society.reveal(back, id);
+                while !is_done && !go_on(&mut society) {}
+                society.try_again(&[(1, id), (2, id)].into());
+                society.try_again(&[(1, id), (2, id)].into());
+                society.assert_as_before(&what);
+            }
         }
     }
 }
