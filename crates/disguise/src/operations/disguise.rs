@@ -252,6 +252,7 @@ impl<D: Database> Engine<D> {
             notes: Notes::default(),
             applied: Applied::none(disguise.id),
             most: disguise.most,
+            removals: Vec::new(),
             at_stake: held.has_people().then(BTreeSet::new),
         };
         take(&mut work)?;

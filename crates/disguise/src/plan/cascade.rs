@@ -95,10 +95,20 @@ pub(crate) fn left_behind(
     steps: &[Step],
     at: usize,
 ) -> Result<Vec<Referring>, Error> {
+    match steps.get(at) {
+        Some(step) => left_behind_by(database, (live, whom), (steps, at), step),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns the rows for which `step`, which takes some rows of that at this place, would be refused.
+pub(crate) fn left_behind_by(
+    database: &mut dyn TenantConnection,
+    (live, whom): (&ResolvedSchema, Whom),
+    (steps, at): (&[Step], usize),
+    step: &Step,
+) -> Result<Vec<Referring>, Error> {
     let mut left = Vec::new();
-    let Some(step) = steps.get(at) else {
-        return Ok(left);
-    };
     let changed: Vec<&String> = match &step.kind {
         Kind::Remove => Vec::new(),
         Kind::Modify { column, .. } | Kind::Unlink { column } => vec![column],

@@ -3,8 +3,10 @@
 pub(crate) mod cascade;
 pub(crate) mod caution;
 mod doubtful_rows;
+mod emptied_keys;
 mod identity;
 pub(crate) mod leaving;
 pub(crate) mod likeness;
 pub(crate) mod place;
+mod removal_order;
 pub(crate) mod step;

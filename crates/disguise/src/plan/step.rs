@@ -9,6 +9,7 @@ use crate::database::{Catalog, Column, Dialect, OnDelete, Property};
 use crate::error::SpecError;
 use crate::plan::cascade::Referring;
 use crate::plan::likeness::Spellings;
+use crate::plan::removal_order::removal_order;
 use crate::schema::generate::Generator;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::{ResolvedSchema, ResolvedTable};
@@ -95,7 +96,7 @@ impl PlanContext<'_> {
         self.refuse_unfit()?;
         self.refuse_orphans(spec)?;
         let users = &self.live.pseudo.table;
-        let order = self.removal_order();
+        let order = removal_order(self.live);
         let mut removals: Vec<&Transformation> = Vec::new();
         let mut changes: Vec<&Transformation> = Vec::new();
         for it in &spec.transformations {
@@ -127,7 +128,7 @@ impl PlanContext<'_> {
             }
             planned.push(step);
         }
-        Ok(planned)
+        Ok(self.with_emptied_keys(&planned))
     }
 
     /// Moves steps on tables that are owned through others before all steps on those, so that their
@@ -465,31 +466,6 @@ impl PlanContext<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns all tables, each before those it refers to, as far as there are no cycles.
-    fn removal_order(&self) -> Vec<&str> {
-        let mut order: Vec<&str> = Vec::new();
-        let mut open: Vec<&str> = Vec::new();
-        for name in self.live.tables.keys() {
-            self.visit(name, &mut open, &mut order);
-        }
-        order.reverse();
-        order
-    }
-
-    fn visit<'a>(&'a self, name: &'a str, open: &mut Vec<&'a str>, order: &mut Vec<&'a str>) {
-        if order.contains(&name) || open.contains(&name) {
-            return;
-        }
-        open.push(name);
-        if let Some(table) = self.live.table(name) {
-            for reference in &table.references {
-                self.visit(&reference.to_table, open, order);
-            }
-        }
-        open.pop();
-        order.push(name);
     }
 }
 

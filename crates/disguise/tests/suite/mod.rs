@@ -47,6 +47,13 @@ macro_rules! for_every_claim {
             a_row_of_owners_who_are_nobody_goes_with_its_reader
             rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves
             replies_and_rows_on_a_path_that_name_nobody_stay
+            rows_owned_through_a_row_that_goes_with_its_reader_go_along
+            rows_of_nobody_go_along_with_rows_that_go
+            rows_of_nobody_go_along_over_others_of_nobody
+            rows_of_nobody_go_along_with_shared_rows_and_with_accounts
+            rows_of_nobody_stay_with_rows_of_whoever_came_back_meanwhile
+            rows_that_went_along_wait_for_whoever_came_to_an_id_of_nobody
+            what_stands_in_the_way_of_everybody_is_found_before_anything_goes
             owners_beside_nobody_leave_and_return_in_any_order
             rows_that_go_whole_and_rows_read_by_nobody_come_back
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
@@ -198,6 +205,18 @@ macro_rules! for_every_claim {
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
             whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
+            shared_rows_in_a_circle_come_back_with_either_owner
+            shared_rows_in_a_circle_that_leave_with_everybody_come_back
+            shared_rows_in_a_circle_with_rows_of_one_owner_come_back_with_that_owner
+            shared_rows_of_one_table_that_refer_to_each_other_come_back
+            a_row_of_a_circle_that_was_made_anew_stays_and_voids_its_copy
+            a_refused_row_keeps_its_circle_and_voids_no_copy
+            an_older_copy_of_a_row_in_a_circle_counts_no_more
+            a_declared_key_decides_the_order_against_a_reference_that_is_only_said
+            declared_keys_decide_the_order_in_a_longer_circle
+            a_reference_that_is_only_said_decides_between_tables_without_keys
+            a_declared_key_to_rows_on_a_path_over_its_own_is_emptied_first
+            a_declared_key_that_may_not_be_empty_on_such_a_path_is_foretold
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
             what_a_trigger_keeps_from_coming_back_stays_hidden
@@ -368,12 +387,14 @@ macro_rules! for_every_claim {
 }
 
 mod absent;
+mod along;
 mod applying;
 mod bad_input;
 mod behind;
 mod binary_ids;
 mod chunks;
 mod circle;
+mod co_owned_circle;
 mod composing;
 mod conformance;
 mod credentials;
@@ -413,6 +434,7 @@ mod redaction;
 mod references;
 mod replay;
 mod revealing;
+mod said_references;
 pub(crate) mod schedule;
 mod slips;
 mod society;
@@ -437,12 +459,14 @@ mod words;
 mod wrapped;
 
 pub(crate) use absent::*;
+pub(crate) use along::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use behind::*;
 pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
+pub(crate) use co_owned_circle::*;
 pub(crate) use composing::*;
 pub(crate) use conformance::*;
 pub(crate) use credentials::*;
@@ -479,6 +503,7 @@ pub(crate) use redaction::*;
 pub(crate) use references::*;
 pub(crate) use replay::*;
 pub(crate) use revealing::*;
+pub(crate) use said_references::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,

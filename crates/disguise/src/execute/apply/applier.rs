@@ -6,6 +6,7 @@ use super::notes::{Forgotten, Notes};
 use super::principals::Principals;
 use super::request::Applied;
 use crate::database::Catalog;
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -57,6 +58,8 @@ pub(crate) struct Applier<'a> {
     pub(crate) applied: Applied,
     /// The approximate limit of rows held in memory by a disguise in one go, if there is one.
     pub(crate) most: Option<u32>,
+    /// The tables that lose rows when everybody leaves, each with the rows that are meant.
+    pub(crate) removals: Vec<(String, Fragment)>,
     /// The people whose rows go or change with those of the user; absent if no hold needs them.
     pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }

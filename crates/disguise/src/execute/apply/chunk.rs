@@ -2,20 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::applier::{Applier, step_at};
+use super::applier::{Applier, Loss, step_at};
 use super::record_owner::People;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
+use crate::plan::cascade::{Whom, left_behind_by};
 use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::statements::overwrite::unnamed_rows;
 use crate::statements::row::{at, encoded, picked};
-use crate::statements::table::{among, list};
+use crate::statements::table::{among, list, lists};
 
 /// Rows by their tables, so that no row is read twice.
 pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
@@ -148,7 +149,8 @@ impl Unseen<'_> {
 }
 
 impl<'w, 'a> Chunk<'w, 'a> {
-    pub(crate) const fn new(work: &'w mut Applier<'a>, steps: &'w [Step]) -> Self {
+    pub(crate) fn new(work: &'w mut Applier<'a>, steps: &'w [Step]) -> Self {
+        work.note_removals(steps);
         Self { work, steps }
     }
 
@@ -256,6 +258,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         let Some(step) = place.of(self.steps) else {
             return Ok(false);
         };
+        let at = place.step;
         let table = self.work.table_of(step)?;
         let (columns, mut found) = self.next_named(table, step, place, rows)?;
         if found.is_empty() {
@@ -265,7 +268,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         match &step.kind {
             _ if self.work.user.is_some() => {}
             Kind::Modify { .. } => {
-                let taken = self.work.taken(table, &columns, found)?;
+                let taken = self.work.taken(table, &columns, found, Loss::Values)?;
                 self.work.count_of_nobody(table, taken.of_nobody);
                 found = taken.rows;
             }
@@ -274,8 +277,9 @@ impl<'w, 'a> Chunk<'w, 'a> {
                 let people = people.iter().flat_map(People::all).collect::<Vec<_>>();
                 self.work.principals.meet(self.work.database, &people)?;
                 let (shared, plain) = self.work.split(table, &columns, found);
-                let taken = self.work.taken(table, &columns, plain)?;
+                let taken = self.work.taken(table, &columns, plain, Loss::Row)?;
                 self.work.count_of_nobody(table, taken.of_nobody);
+                self.refuse_in_the_way(table, at, (&columns, &taken.rows))?;
                 self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
                 found = [taken.rows, shared].concat();
             }
@@ -289,6 +293,39 @@ impl<'w, 'a> Chunk<'w, 'a> {
         }
         self.work.foresee(table, step, &columns, found)?;
         Ok(true)
+    }
+
+    /// Refuses if rows that no step takes refer to some of these rows, which a removal takes: the
+    /// database would refuse it, after other chunks.
+    fn refuse_in_the_way(
+        &mut self,
+        table: &ResolvedTable,
+        number: u32,
+        (columns, rows): (&[String], &[Vec<Value>]),
+    ) -> Result<(), Error> {
+        let (at, step) = step_at(self.steps, number)?;
+        let dialect = self.work.database.dialect();
+        let is_users = table.name == self.work.live.pseudo.table;
+        let goes = |row: &&Vec<Value>| !is_users || self.work.may_go(columns, row);
+        let keys = rows.iter().filter(goes);
+        let keys = keys.map(|row| picked(columns, row, &table.identity));
+        let keys: Vec<Vec<Value>> = keys.collect();
+        for some in lists(&keys, table.identity.len()) {
+            let chosen = Fragment {
+                sql: among(dialect, &table.identity, some.len()),
+                parameters: some.concat(),
+            };
+            let taken = Step {
+                chosen,
+                ..step.clone()
+            };
+            let (whom, steps) = ((self.work.live, Whom::Everybody), (self.steps, at));
+            let left = left_behind_by(self.work.database, whom, steps, &taken)?;
+            if let Some(left) = left.into_iter().next() {
+                return Err(left.refusal(&step.table));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the next rows of a step with the columns that say whom they name, and moves `place`

@@ -1,5 +1,6 @@
 //! Rows removed with the rows they refer to in a chunk: made meanwhile, or of people who came back.
 
+use super::applier::Loss;
 use super::chunk::{Chunk, Met};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
@@ -105,7 +106,7 @@ impl Chunk<'_, '_> {
             &table.identity,
             keys,
         )?;
-        let taken = self.work.taken(table, &columns, rows)?;
+        let taken = self.work.taken(table, &columns, rows, Loss::Row)?;
         let keys = taken
             .rows
             .iter()

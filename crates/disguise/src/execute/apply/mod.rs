@@ -4,6 +4,7 @@ pub(crate) mod applier;
 pub(crate) mod chunk;
 mod co_owned;
 mod dependent_rows;
+mod goes_along;
 mod group;
 mod modify;
 mod nobody;

@@ -88,7 +88,7 @@ impl Modification<'_, '_> {
         let Some(rows) = self.work.held(table, &columns, chosen)? else {
             return Ok(StepOutcome::Pages);
         };
-        let taken = self.work.taken(table, &columns, rows)?;
+        let taken = self.work.taken(table, &columns, rows, Loss::Values)?;
         self.work
             .stake(table, &columns, &taken.rows, Loss::Values)?;
         let mut overwritten = self.drawn(&columns, &taken)?;

@@ -1,5 +1,6 @@
 //! The rows and values that a disguise of everybody leaves as they are, because they name nobody.
 
+use super::applier::Loss;
 use super::chunk::Chunk;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -25,7 +26,11 @@ impl Chunk<'_, '_> {
             return Ok(true);
         }
         let count = match &step.kind {
-            Kind::Modify { .. } => self.work.looked_at(table, &columns, found)?.of_nobody,
+            Kind::Modify { .. } => {
+                self.work
+                    .looked_at(table, &columns, found, Loss::Values)?
+                    .of_nobody
+            }
             Kind::Remove => {
                 let people = found.iter();
                 let people =
@@ -33,7 +38,9 @@ impl Chunk<'_, '_> {
                 let people: Vec<&Value> = people.collect();
                 self.work.principals.meet(self.work.database, &people)?;
                 let (_, plain) = self.work.split(table, &columns, found);
-                self.work.looked_at(table, &columns, plain)?.of_nobody
+                self.work
+                    .looked_at(table, &columns, plain, Loss::Row)?
+                    .of_nobody
             }
             Kind::Decorrelate { owners, .. } => self.values((&columns, &found), owners)?,
             Kind::Unlink { column } => {

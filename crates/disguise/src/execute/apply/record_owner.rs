@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::applier::Applier;
+use super::applier::{Applier, Loss};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
@@ -32,6 +32,10 @@ pub(super) struct Taken {
     pub(super) of_nobody: usize,
     /// The number of rows that nobody is registered for and whose owner or reader has an account.
     pub(super) keyless: usize,
+    /// The rows of nobody themselves, as long as it is not known whether they go along.
+    pub(super) left: Vec<Vec<Value>>,
+    /// The number of rows of nobody that go along with others; they are the last of `rows`.
+    pub(super) along: usize,
 }
 
 /// The people whom a row names.
@@ -55,8 +59,9 @@ impl Applier<'_> {
         table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
+        loss: Loss,
     ) -> Result<Taken, Error> {
-        let taken = self.looked_at(table, columns, rows)?;
+        let taken = self.looked_at(table, columns, rows, loss)?;
         if taken.keyless == 0 {
             return Ok(taken);
         }
@@ -68,12 +73,14 @@ impl Applier<'_> {
 
     /// Returns the rows that a step would take, each with the principal whose bag gets its record:
     /// the user, or else the one that [`super::principals::Principals::keeper`] names. A disguise
-    /// of everybody takes neither rows of people who came back nor rows that name nobody.
+    /// of everybody takes neither rows of people who came back nor rows that name nobody, unless
+    /// they go whole along with others.
     pub(super) fn looked_at(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
+        loss: Loss,
     ) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         if let Some(user) = self.user.map(Value::principal) {
@@ -94,11 +101,11 @@ impl Applier<'_> {
                     taken.rows.push(row);
                     taken.keepers.push(keeper);
                 }
-                None => unkept.push(of),
+                None => unkept.push((row, of)),
             }
         }
         let mut named: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for id in unkept.iter().flat_map(|of| of.all()) {
+        for id in unkept.iter().flat_map(|(_, of)| of.all()) {
             if !id.is_nobody() {
                 named.insert(id.principal(), id.clone());
             }
@@ -107,10 +114,15 @@ impl Applier<'_> {
         let pseudo = &self.live.pseudo;
         let there = existing(self.database, &pseudo.table, &pseudo.id, &named)?;
         let is_there = |it: &Value| there.contains(&it.principal());
-        let (keyless, of_nobody): (Vec<_>, Vec<_>) =
-            unkept.into_iter().partition(|of| of.all().any(is_there));
+        let (keyless, of_nobody): (Vec<_>, Vec<_>) = unkept
+            .into_iter()
+            .partition(|(_, of)| of.all().any(is_there));
         taken.keyless = keyless.len();
         taken.of_nobody = of_nobody.len();
+        if loss == Loss::Row {
+            taken.left = of_nobody.into_iter().map(|(row, _)| row).collect();
+            self.take_of_nobody(table, columns, &mut taken)?;
+        }
         Ok(taken)
     }
 

@@ -46,7 +46,7 @@ impl Applier<'_> {
                     .collect();
                 self.principals.meet(self.database, &ids)?;
             }
-            let taken = self.taken(table, &columns, rows)?;
+            let taken = self.taken(table, &columns, rows, Loss::Row)?;
             self.note_removed(number, table, &columns, taken)?;
             return Ok(rest);
         }
@@ -66,18 +66,16 @@ impl Applier<'_> {
             rows.retain(|row| self.may_go(&columns, row));
         }
         let (shared, plain) = self.split(table, &columns, rows);
-        let plain = self.taken(table, &columns, plain)?;
+        let plain = self.taken(table, &columns, plain, Loss::Row)?;
         self.count_of_nobody(table, plain.of_nobody);
         let count = plain.rows.len();
         let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
         self.count(table, count);
-        let keys: Vec<Vec<Value>> = plain
-            .rows
-            .iter()
-            .map(|row| picked(&columns, row, &table.identity))
-            .collect();
-        if users {
-            self.refuse_cascade_of(table, &keys)?;
+        let key = |row: &Vec<Value>| picked(&columns, row, &table.identity);
+        let keys: Vec<Vec<Value>> = plain.rows.iter().map(key).collect();
+        let going: Vec<Vec<Value>> = plain.rows.iter().chain(&shared).map(key).collect();
+        if users || going.len() < selected {
+            self.refuse_cascade_of(table, &going)?;
         } else {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
         }
@@ -106,8 +104,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Refuses when rows that refer to those with these keys would silently change: the chosen
-    /// users include the placeholders of the disguise itself, which stay.
+    /// Refuses when rows that refer to those with these keys would silently change: some of the
+    /// chosen rows stay, like the placeholders of the disguise itself and rows of nobody.
     fn refuse_cascade_of(
         &mut self,
         table: &ResolvedTable,
@@ -132,7 +130,12 @@ impl Applier<'_> {
         columns: &[String],
         taken: Taken,
     ) -> Result<(), Error> {
-        let Taken { rows, keepers, .. } = taken;
+        let Taken {
+            rows,
+            keepers,
+            along,
+            ..
+        } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
         for (keeper, known) in keepers.iter().zip(self.known(table, columns, &rows)?) {
@@ -140,7 +143,7 @@ impl Applier<'_> {
         }
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let nobody = self.nobody(table, columns, &rows)?;
+        let nobody = self.nobody_of(table, columns, (&rows, along))?;
         for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
             self.notes.name_nobody(&keeper, nobody)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {

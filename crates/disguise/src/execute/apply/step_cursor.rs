@@ -87,6 +87,7 @@ impl Applier<'_> {
 
     /// Takes steps until all are done, or until as many rows are noted as the limit allows.
     pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
+        self.note_removals(steps);
         if course.in_pages {
             return self.next_page(steps, course);
         }

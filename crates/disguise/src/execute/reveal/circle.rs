@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::co_owned::Copies;
 use super::put_back::{missing_readers, names_one_of};
 use super::rewrite::is_constraint;
 use super::{Revealer, Sections, fits};
@@ -27,7 +28,7 @@ impl Dangling {
     }
 }
 
-/// Removed rows of one section that wait for others.
+/// Removed rows of one section, or copies of some, that wait for others.
 struct Group<'a> {
     section: usize,
     table: &'a ResolvedTable,
@@ -43,8 +44,13 @@ struct Waiting {
     original: Vec<Value>,
     /// The row as it goes back, with owners that exist or are about to.
     row: Vec<Value>,
+    /// The slot of a shared row, whose copies are void once it is back.
+    slot: Option<Vec<u8>>,
     is_in: bool,
 }
+
+/// Whole rows that are gone, each with its slot if it is shared.
+type Gone = Vec<(Vec<Value>, Option<Vec<u8>>)>;
 
 /// Keys of rows, by table and columns.
 type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
@@ -95,39 +101,47 @@ impl<'a> Circles<'_, 'a> {
                 group.rows.iter_mut().for_each(|it| it.is_in = false);
             }
         }
-        for group in groups {
-            self.work.report.count(&group.table.name, group.rows.len());
-            if group.table.name == self.work.live.pseudo.table {
-                let rows = group.rows.iter().map(|it| it.row.as_slice());
-                self.work.people.accounts_back(&group.columns, rows);
-            }
-            let mut missing = Vec::new();
-            for it in &group.rows {
-                let (table, columns) = (group.table, &group.columns);
-                missing.extend(missing_readers(table, columns, &it.original, &it.row));
-            }
-            if let Some((index, section)) = due.get(group.section) {
-                let (index, step, table) = (*index, section.step, section.table.clone());
-                due.extend(missing.into_iter().map(|change| {
-                    let table = table.clone();
-                    let section = Section {
-                        step,
-                        table,
-                        change,
-                    };
-                    (index, section)
-                }));
-            }
-            let back: BTreeSet<Vec<u8>> =
-                group.rows.iter().map(|it| encoded(&it.original)).collect();
-            if let Some((_, section)) = due.get_mut(group.section)
-                && let Change::Removed { rows, .. } = &mut section.change
-            {
-                rows.retain(|row| !back.contains(&encoded(row)));
-            }
+        for group in &groups {
+            self.came_back(group, due)?;
         }
         due.retain(|(_, section)| section.change.rows() > 0);
         Ok(true)
+    }
+
+    /// Takes rows that are back out of their section, voids the copies of them, and notes what they
+    /// still lack.
+    fn came_back(&mut self, group: &Group<'_>, due: &mut Sections) -> Result<(), Error> {
+        self.work.report.count(&group.table.name, group.rows.len());
+        if group.table.name == self.work.live.pseudo.table {
+            let rows = group.rows.iter().map(|it| it.row.as_slice());
+            self.work.people.accounts_back(&group.columns, rows);
+        }
+        let slots = group.rows.iter().filter_map(|it| it.slot.clone());
+        let slots: Vec<Vec<u8>> = slots.collect();
+        Copies { work: self.work }.void(&slots)?;
+        let Some((index, section)) = due.get_mut(group.section) else {
+            return Ok(());
+        };
+        let back: BTreeSet<Vec<u8>> = group.rows.iter().map(|it| encoded(&it.original)).collect();
+        match &mut section.change {
+            Change::Removed { rows, .. } => rows.retain(|row| !back.contains(&encoded(row))),
+            Change::Copied { rows, .. } => rows.retain(|it| !back.contains(&encoded(&it.row))),
+            Change::Modified { .. } | Change::Decorrelated { .. } => {}
+        }
+        let (index, step, table) = (*index, section.step, section.table.clone());
+        for it in &group.rows {
+            let missing = missing_readers(group.table, &group.columns, &it.original, &it.row);
+            due.extend(missing.into_iter().map(|change| {
+                let table = table.clone();
+                let section = Section {
+                    step,
+                    table,
+                    change,
+                };
+                (index, section)
+            }));
+        }
+        Ok(())
     }
 
     fn control(&mut self, sql: &str) -> Result<(), Error> {
@@ -153,41 +167,32 @@ impl<'a> Circles<'_, 'a> {
         })
     }
 
-    /// Returns removed rows that refer to missing rows.
+    /// Returns removed rows, and copies of such that count, that refer to missing rows.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
         let live = self.work.live;
         let awaited = self.awaited(due);
-        let mut groups = Vec::new();
+        let (mut groups, mut met) = (Vec::new(), BTreeSet::new());
         for (number, (index, section)) in due.iter().enumerate() {
-            let (Some(table), Change::Removed { columns, rows }) =
-                (live.table(&section.table), &section.change)
-            else {
+            let Some(table) = live.table(&section.table) else {
                 continue;
             };
             if !fits(table, &section.change) {
                 continue;
             }
+            let Some((columns, gone)) = self.gone(table, &section.change, &mut met)? else {
+                continue;
+            };
+            let (rows, slots): (Vec<Vec<Value>>, Vec<Option<Vec<u8>>>) = gone.into_iter().unzip();
             let owned = self
                 .work
-                .owners_back((table, *index), columns, rows, &awaited)?;
-            let may_wait = self.work.may_wait(table, columns, rows)?;
-            let is_of_user = section.is_of_user();
-            let is_gone = |row: &[Value]| {
-                let is_user = table.name == live.pseudo.table
-                    && at(columns, row, &live.pseudo.id)
-                        .is_some_and(|id| self.work.people.is_gone(id));
-                is_user || (is_of_user && self.work.is_of_gone(table, columns, row))
-            };
-            let rows = rows.iter().zip(owned).zip(may_wait);
-            let may_return = |row: &[Value]| {
-                self.work.is_of_tenant(table, columns, row)
-                    && self.work.is_theirs(table, columns, row)
-            };
-            let rows = rows.filter_map(|((original, owned), may_wait)| {
-                let may_return = may_wait && !is_gone(original) && may_return(original);
+                .owners_back((table, *index), columns, &rows, &awaited)?;
+            let may_return = self.may_return((table, *index), section, (columns, &rows))?;
+            let rows = rows.into_iter().zip(owned).zip(slots).zip(may_return);
+            let rows = rows.filter_map(|(((original, owned), slot), may_return)| {
                 Some(Waiting {
-                    original: original.clone(),
+                    original,
                     row: owned.filter(|_| may_return)?,
+                    slot,
                     is_in: false,
                 })
             });
@@ -201,7 +206,7 @@ impl<'a> Circles<'_, 'a> {
             groups.push(Group {
                 section: number,
                 table,
-                columns: columns.clone(),
+                columns: columns.to_vec(),
                 references,
                 dangling,
                 rows: rows.collect(),
@@ -221,6 +226,55 @@ impl<'a> Circles<'_, 'a> {
             });
         }
         Ok(groups)
+    }
+
+    /// Returns the whole rows of a change that are gone, each with its slot if it is shared. Several
+    /// bags may have a copy of one row, of which the first `met` counts.
+    fn gone<'s>(
+        &mut self,
+        table: &ResolvedTable,
+        change: &'s Change,
+        met: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<Option<(&'s [String], Gone)>, Error> {
+        match change {
+            Change::Removed { columns, rows } => {
+                let rows = rows.iter().map(|row| (row.clone(), None));
+                Ok(Some((columns, rows.collect())))
+            }
+            Change::Copied { columns, rows, .. } => {
+                let mut copies = Copies { work: self.work };
+                let counted = copies.counted(table, columns, rows.clone())?;
+                let good = counted.good.into_iter();
+                let good = good.filter(|(slot, _)| met.insert(slot.clone()));
+                let rows = good.map(|(slot, copy)| (copy.row, Some(slot)));
+                Ok(Some((columns, rows.collect())))
+            }
+            Change::Modified { .. } | Change::Decorrelated { .. } => Ok(None),
+        }
+    }
+
+    /// Returns for each of the `rows` of a section whether it may go back at all.
+    fn may_return(
+        &mut self,
+        (table, index): (&ResolvedTable, usize),
+        section: &Section,
+        (columns, rows): (&[String], &[Vec<Value>]),
+    ) -> Result<Vec<bool>, Error> {
+        let may_wait = self.work.may_wait((table, index), columns, rows)?;
+        let pseudo = &self.work.live.pseudo;
+        let is_of_user = section.is_of_user();
+        let is_gone = |row: &[Value]| {
+            let id = at(columns, row, &pseudo.id).filter(|_| table.name == pseudo.table);
+            id.is_some_and(|id| self.work.people.is_gone(id))
+                || (is_of_user && self.work.is_of_gone(table, columns, row))
+        };
+        let may_return = |(row, may_wait): (&Vec<Value>, bool)| {
+            may_wait
+                && !is_gone(row)
+                && self.work.is_of_tenant(table, columns, row)
+                && self.work.is_theirs((table, index), columns, row)
+        };
+        Ok(rows.iter().zip(may_wait).map(may_return).collect())
     }
 
     /// Returns the accounts that wait to go back themselves.

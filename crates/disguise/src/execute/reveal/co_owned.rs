@@ -14,6 +14,15 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::existing;
 
+/// Copies of shared rows, by what has become of the rows. All others are void.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// Copies that may go back, each with the slot of its row.
+    pub(super) good: Vec<(Vec<u8>, Copied)>,
+    /// Slots of rows that the application made anew, and wins.
+    pub(super) anew: Vec<Vec<u8>>,
+}
+
 /// Copies of rows that several people owned.
 pub(super) struct Copies<'w, 'a> {
     pub(super) work: &'w mut Revealer<'a>,
@@ -58,6 +67,36 @@ impl<'a> Copies<'_, 'a> {
         columns: &[String],
         copies: Vec<Copied>,
     ) -> Result<Vec<Copied>, Error> {
+        let Counted { good, anew } = self.counted(table, columns, copies)?;
+        self.void(&anew)?;
+        let rows = good.iter().map(|(_, copy)| copy.row.clone()).collect();
+        let kept = self.work.put_back((table, index), columns, rows)?;
+        let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
+        for row in &kept {
+            // The copies of the other owners name these placeholders too.
+            let people = table.people().filter_map(|it| at(columns, row, it));
+            self.work.needed.extend(people.map(Value::principal));
+        }
+        let (mut left, mut back) = (Vec::new(), Vec::new());
+        for (name, copy) in good {
+            if still.contains(&encoded(&copy.row)) {
+                left.push(copy);
+            } else {
+                back.push(name);
+            }
+        }
+        self.void(&back)?;
+        Ok(left)
+    }
+
+    /// Returns which copies of rows of `table` count: those of the last removal of a row that is
+    /// still removed.
+    pub(super) fn counted(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        copies: Vec<Copied>,
+    ) -> Result<Counted, Error> {
         let named = |row: &[Value]| picked(columns, row, &table.identity);
         let keys: Vec<Vec<Value>> = copies.iter().map(|it| named(&it.row)).collect();
         let names: Vec<Vec<u8>> = keys
@@ -66,36 +105,23 @@ impl<'a> Copies<'_, 'a> {
             .collect();
         let there = self.work.identities(table, &keys)?;
         let removed = slots(self.work.database, &names)?;
-        let (mut rows, mut void, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counted = Counted::default();
         for ((copy, key), name) in copies.into_iter().zip(&keys).zip(names) {
             if removed.get(&name) != Some(&copy.version) {
                 continue;
             }
             if there.contains(&encoded(key)) {
-                // The application made the row anew, and wins.
-                void.push(name);
-                continue;
-            }
-            versions.push((name, copy.version));
-            rows.push(copy.row);
-        }
-        let kept = self.work.put_back((table, index), columns, rows.clone())?;
-        let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
-        for row in &kept {
-            // The copies of the other owners name these placeholders too.
-            let people = table.people().filter_map(|it| at(columns, row, it));
-            self.work.needed.extend(people.map(Value::principal));
-        }
-        let mut left = Vec::new();
-        for (row, (name, version)) in rows.into_iter().zip(versions) {
-            if still.contains(&encoded(&row)) {
-                left.push(Copied { version, row });
+                counted.anew.push(name);
             } else {
-                void.push(name);
+                counted.good.push((name, copy));
             }
         }
-        remove_slots(self.work.database, &void)?;
-        Ok(left)
+        Ok(counted)
+    }
+
+    /// Voids all copies of the rows with these slots, whoever has them.
+    pub(super) fn void(&mut self, slots: &[Vec<u8>]) -> Result<(), Error> {
+        remove_slots(self.work.database, slots)
     }
 
     /// Returns the named rows that are removed and may come back with any of their owners.

@@ -100,17 +100,43 @@ impl Revealer<'_> {
         Ok(now)
     }
 
-    /// Returns for each of `rows` the reason why it is not one of the returning person or of their
-    /// placeholders, if it is not. Owners decide, and readers if no owner is registered: then a
-    /// record is kept for the readers.
-    pub(super) fn strange(
+    /// Returns for each of the removed `rows` of the bag with number `index` the reason why it is not
+    /// one of the returning person or of their placeholders, if it is not. Owners decide, and readers
+    /// if no owner is registered: then a record is kept for the readers. A row that named nobody when
+    /// it went along with one of the person's is theirs to bring back, as long as nobody has come to
+    /// these ids.
+    fn strange(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Option<KeptReason>>, Error> {
         let people = self.named(table, columns, rows)?;
-        self.strangers(&people)
+        let mut strange = self.strangers(&people)?;
+        let nobody = self.nobody.get(index).cloned().unwrap_or_default();
+        let named_nobody = |it: &Named| {
+            let mut names = it.all().map(Value::principal);
+            !it.is_broken && !it.owners.is_empty() && names.all(|name| nobody.contains(&name))
+        };
+        let in_doubt = people.iter().zip(&strange);
+        let in_doubt = in_doubt.filter(|(_, strange)| strange.is_some());
+        let in_doubt = in_doubt.filter_map(|(named, _)| named.as_ref());
+        let in_doubt = in_doubt.filter(|it| named_nobody(it)).flat_map(Named::all);
+        let in_doubt: Vec<Value> = in_doubt.cloned().collect();
+        if in_doubt.is_empty() {
+            return Ok(strange);
+        }
+        let names: Vec<Vec<u8>> = in_doubt.iter().map(Value::principal).collect();
+        let mut there = self.people.users(self.database, &in_doubt)?;
+        there.extend(registry::principals(self.database, &names)?.into_keys());
+        for (strange, named) in strange.iter_mut().zip(&people) {
+            let Some(named) = named else { continue };
+            let mut names = named.all().map(Value::principal);
+            if named_nobody(named) && !names.any(|name| there.contains(&name)) {
+                *strange = None;
+            }
+        }
+        Ok(strange)
     }
 
     /// Returns the people whom each of `rows` names; in a table without people there are none.
@@ -187,7 +213,7 @@ impl Revealer<'_> {
     /// Moves rows that are owned through others, and would lie under somebody else's, to `kept`.
     pub(super) fn drop_strangers(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         ready: &mut Vec<(Vec<Value>, Vec<Value>)>,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
@@ -196,7 +222,7 @@ impl Revealer<'_> {
             return Ok(());
         }
         let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
-        let strange = self.strange(table, columns, &rows)?;
+        let strange = self.strange((table, index), columns, &rows)?;
         for ((original, row), strange) in std::mem::take(ready).into_iter().zip(strange) {
             match strange {
                 None => ready.push((original, row)),
@@ -210,14 +236,14 @@ impl Revealer<'_> {
     /// the rows they refer to belong to the person, or wait too.
     pub(super) fn may_wait(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<bool>, Error> {
         let Some(step) = table.path.as_ref().and_then(|path| path.steps.first()) else {
             return Ok(vec![true; rows.len()]);
         };
-        let strange = self.strange(table, columns, rows)?;
+        let strange = self.strange((table, index), columns, rows)?;
         let key = |row: &Vec<Value>| picked(columns, row, &step.columns);
         let keys: Vec<Vec<Value>> = rows.iter().map(key).collect();
         let there = present(self.database, &step.to_table, &step.to_columns, &keys)?;

@@ -40,7 +40,7 @@ impl Revealer<'_> {
         });
         self.spell(table, columns, &rows)?;
         rows.retain(|row| {
-            let theirs = self.is_theirs(table, columns, row);
+            let theirs = self.is_theirs((table, index), columns, row);
             if !theirs {
                 kept.push((row.clone(), KeptReason::OtherOwner));
             }
@@ -62,7 +62,7 @@ impl Revealer<'_> {
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
-        self.drop_strangers(table, columns, &mut ready, &mut kept)?;
+        self.drop_strangers((table, index), columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
             let id = &self.live.pseudo.id;
@@ -290,11 +290,12 @@ impl Revealer<'_> {
     }
 
     /// Returns whether a removed row belongs to the returning person, or to a placeholder that they
-    /// speak for. Some rows do not name an owner, but refer to one that does: see
+    /// speak for. So does one that named nobody when it went along with theirs, as the bag with
+    /// number `index` says. Some rows do not name an owner, but refer to one that does: see
     /// [`Self::drop_strangers`].
     pub(super) fn is_theirs(
         &self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         row: &[Value],
     ) -> bool {
@@ -306,7 +307,10 @@ impl Revealer<'_> {
             return true;
         }
         let people = table.people().filter_map(|it| at(columns, row, it));
-        let mut people = people.filter(|it| !it.is_nobody()).peekable();
+        let nobody = self.nobody.get(index);
+        let was_nobody = |it: &Value| nobody.is_some_and(|all| all.contains(&it.principal()));
+        let people = people.filter(|it| !it.is_nobody() && (is_own(it) || !was_nobody(it)));
+        let mut people = people.peekable();
         people.peek().is_none() || people.any(is_own)
     }
 
