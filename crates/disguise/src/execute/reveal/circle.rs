@@ -131,15 +131,15 @@ impl<'a> Circles<'_, 'a> {
         let (index, step, table) = (*index, section.step, section.table.clone());
         for it in &group.rows {
             let missing = missing_readers(group.table, &group.columns, &it.original, &it.row);
-            due.extend(missing.into_iter().map(|change| {
-                let table = table.clone();
+            for change in missing {
+                let home = self.work.home(index, &change)?;
                 let section = Section {
                     step,
-                    table,
+                    table: table.clone(),
                     change,
                 };
-                (index, section)
-            }));
+                due.push((home, section));
+            }
         }
         Ok(())
     }
