@@ -1,4 +1,5 @@
-//! Notes of a bag about people whom its records name: they go with the last record that does.
+//! Notes of a bag about the keys of people whom its records name: they go with the last record that
+//! does.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +8,16 @@ use crate::records::bag::Bag;
 use crate::records::section::Change;
 
 impl Bag {
-    /// Drops the notes about people whom no record of the bag names any more.
+    /// Drops the notes about people whom no record of the bag names any more. Those of nobody stay,
+    /// since a row that is owned through others does not hold the names of its owners.
     pub(crate) fn drop_notes(&mut self) {
-        if self.nobody.is_empty() && self.named.is_empty() {
+        if self.named.is_empty() {
             return;
         }
         let mut names = BTreeSet::new();
         let mut note = |value: &Value| {
             let name = value.principal();
-            if self.nobody.contains(&name) || self.named.contains_key(&name) {
+            if self.named.contains_key(&name) {
                 names.insert(name);
             }
         };
@@ -30,7 +32,6 @@ impl Bag {
                 }
             }
         }
-        self.nobody.retain(|name| names.contains(name));
         self.named.retain(|name, _| names.contains(name));
     }
 }
@@ -46,16 +47,12 @@ mod tests {
         let mut bag = full_bag();
         let named = [Value::Int(1), Value::Int(2), Value::Int(3)];
         for id in &named {
-            bag.nobody.insert(id.principal());
             bag.named.insert(id.principal(), [0; 32]);
         }
         bag.drop_notes();
         let left = |bag: &Bag| {
-            assert!(bag.named.keys().eq(bag.nobody.iter()));
-            let names = named
-                .iter()
-                .filter(|id| bag.named.contains_key(&id.principal()));
-            names.cloned().collect::<Vec<_>>()
+            let is_left = |id: &&Value| bag.named.contains_key(&id.principal());
+            named.iter().filter(is_left).cloned().collect::<Vec<_>>()
         };
         assert_eq!(left(&bag), [Value::Int(1), Value::Int(2)]);
         bag.sections.retain(Section::is_for_departed);
