@@ -4,11 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::SignedNote;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, unless_strange};
+
+/// The separator between the names of log and stream in the origin of a head; no stream's name
+/// contains it.
+const STREAMS: &str = "/streams/";
 
 /// The last signed checkpoint of each stream, advanced by compare-and-set before it is published.
 #[derive(Debug)]
@@ -48,11 +54,19 @@ impl Heads {
     /// Replaces the head of `stream` by `note`; durable once it returns.
     ///
     /// # Errors
-    /// When somebody else changed it since: then another writer signs for this log.
+    /// When somebody else changed it since: then another writer signs for this log. When it is gone:
+    /// the disk with the copies is.
     pub(crate) fn advance(&self, stream: &StreamName, note: &[u8]) -> Result<(), LogError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.get(stream).cloned().flatten();
-        if self.read(stream)? != expected {
+        let found = self.read(stream)?;
+        if found.is_none() && expected.is_some() {
+            return Err(LogError::HeadsGone {
+                heads: self.files.place().to_owned(),
+                stream: stream.to_string(),
+            });
+        }
+        if found != expected {
             return Err(LogError::Broken {
                 place: format!("second copy of the head of stream {stream}"),
                 reason: "changed under this writer: another writer signs for this log, or the copy was edited".into(),
@@ -63,10 +77,40 @@ impl Heads {
         Ok(())
     }
 
+    /// Refuses a place whose copy of the head of `stream` says that it is of another log than that
+    /// of `origin`, a stream's. Nothing but the name is believed of such a copy: it is refused, not
+    /// used.
+    ///
+    /// # Errors
+    /// [`LogError::HeadsOfAnother`]; errors of the storage.
+    pub(crate) fn check_own(&self, stream: &StreamName, origin: &str) -> Result<(), LogError> {
+        let note = unless_strange(self.read(stream))?;
+        match note.and_then(|note| log_of(&note)) {
+            Some(of) if Some(of.as_str()) != named_in(origin) => Err(LogError::HeadsOfAnother {
+                heads: self.files.place().to_owned(),
+                of,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn read(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
         self.files.read(
             stream.as_str(),
             u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX),
         )
     }
+}
+
+/// The name of the log whose head `note` says it is, by any signer; none where it is no head of a
+/// stream.
+pub(crate) fn log_of(note: &[u8]) -> Option<String> {
+    let note = SignedNote::parse(note).ok()?;
+    let head = Checkpoint::parse(note.text()).ok()?;
+    named_in(head.origin()).map(str::to_owned)
+}
+
+/// The name of the log in the origin of a stream's heads.
+pub(crate) fn named_in(origin: &str) -> Option<&str> {
+    origin.rsplit_once(STREAMS).map(|(log, _stream)| log)
 }
