@@ -4,17 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
-use probity_format::note::SignedNote;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
-
-/// The separator between the names of log and stream in the origin of a head; no stream's name
-/// contains it.
-const STREAMS: &str = "/streams/";
+use crate::head_origin::{log_of, named_in};
 
 /// The last signed checkpoint of each stream, advanced by compare-and-set before it is published.
 #[derive(Debug)]
@@ -100,17 +95,4 @@ impl Heads {
             u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX),
         )
     }
-}
-
-/// The name of the log whose head `note` says it is, by any signer; none where it is no head of a
-/// stream.
-pub(crate) fn log_of(note: &[u8]) -> Option<String> {
-    let note = SignedNote::parse(note).ok()?;
-    let head = Checkpoint::parse(note.text()).ok()?;
-    named_in(head.origin()).map(str::to_owned)
-}
-
-/// The name of the log in the origin of a stream's heads.
-pub(crate) fn named_in(origin: &str) -> Option<&str> {
-    origin.rsplit_once(STREAMS).map(|(log, _stream)| log)
 }

@@ -9,7 +9,8 @@ use probity_format::stream::StreamName;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
-use crate::heads::{Heads, log_of};
+use crate::head_origin::log_of;
+use crate::heads::Heads;
 use crate::storage::{Directory, Storage};
 
 /// The storage of a log, and the second place that keeps its signed heads.

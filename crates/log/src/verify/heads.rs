@@ -19,7 +19,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, ahead, frames};
-use crate::heads::{log_of, named_in};
+use crate::head_origin::{log_of, named_in};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
 
