@@ -1,6 +1,10 @@
 //! The folder of the second copies of the heads: whose they are, where they go, and older copies of a log beside them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, moves files, and waits for another process"
+)]
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +18,7 @@ use tempfile::TempDir;
 
 const PROBITY: Program = Program::new(env!("CARGO_BIN_EXE_probity"));
 const LINE: &[u8] = b"{\"action\":\"read\",\"subject\":\"alice\"}\n";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Begins the program in `at`, with `heads` as `PROBITY_HEADS`.
 fn begin(at: &Path, heads: Option<&str>, args: &[&str]) -> Child {
