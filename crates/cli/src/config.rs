@@ -88,6 +88,12 @@ impl Environment {
     }
 }
 
+/// Returns the columns of the terminal that `COLUMNS` names, by which help is laid out where none
+/// is attached.
+pub fn columns_named() -> Option<usize> {
+    env::var_os("COLUMNS")?.to_str()?.parse().ok()
+}
+
 /// Returns the path of the root key file that `init` makes: the log's path with `.key` appended.
 pub fn key_path_beside(log: &Path) -> PathBuf {
     beside(log, ".key")

@@ -16,6 +16,10 @@ const FILE_BYTES_MAX: u64 = 4_096;
 /// Room for the longest file, so that no reallocation leaves a copy of a password behind.
 const FILE_BYTES_CAPACITY: usize = 8_192;
 
+/// The forms of an address, for remedies.
+const FORMS: &str =
+    "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME";
+
 /// An argument with the address, and the one that names a file with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Said<'a> {
@@ -42,6 +46,9 @@ pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Fai
                 "write the address into a file that nobody else can read and name it with {file_option} FILE, or set PROBITY_DB"
             )));
         }
+        if !probity_disguise::database::is_address(url) {
+            return Err(Failure::usage(format!("{url} is no address of a database")).remedy(FORMS));
+        }
         return Ok(Some(Zeroizing::new(url.to_owned())));
     }
     file.map(in_file).transpose()
@@ -56,9 +63,9 @@ pub(crate) fn address(
         return Ok(url);
     }
     let url = environment.database.as_deref().ok_or_else(|| {
-        Failure::usage("no database is named").remedy(
-            "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, name a file with the address with --db-file FILE, or set PROBITY_DB",
-        )
+        Failure::usage("no database is named").remedy(format!(
+            "{FORMS}, name a file with the address with --db-file FILE, or set PROBITY_DB"
+        ))
     })?;
     Ok(Zeroizing::new(url.to_owned()))
 }

@@ -41,6 +41,12 @@ impl Status {
 /// The placeholder in a remedy for the option that names the root key, which differs between
 /// commands.
 pub const ROOT_KEY_OPTION: &str = "{root key option}";
+/// The placeholder in a remedy for what named the folder of second copies.
+const HEADS_SAID: &str = "{heads said}";
+/// The words for a folder that the environment names.
+const HEADS_NAMED: &str = "PROBITY_HEADS names that folder";
+/// The words for a folder that nothing names.
+const HEADS_BESIDE: &str = "PROBITY_HEADS is not set, so that the folder beside the log is meant";
 /// The option of most commands.
 const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
 
@@ -54,6 +60,8 @@ pub struct Failure {
     closed_pipe: bool,
     /// The replacement for [`ROOT_KEY_OPTION`].
     root_key_option: Option<&'static str>,
+    /// True where the environment names the folder of second copies.
+    names_heads: bool,
 }
 
 impl Failure {
@@ -66,6 +74,7 @@ impl Failure {
             status: Status::Failed,
             closed_pipe: false,
             root_key_option: None,
+            names_heads: false,
         }
     }
 
@@ -160,6 +169,15 @@ impl Failure {
         }
     }
 
+    /// Sets whether the environment names the folder of second copies.
+    #[must_use]
+    pub fn names_heads(self, names_heads: bool) -> Self {
+        Self {
+            names_heads,
+            ..self
+        }
+    }
+
     /// Has the failure reported even where the reader of standard output went away.
     #[must_use]
     pub fn loud(self) -> Self {
@@ -183,11 +201,18 @@ impl Failure {
         )
     }
 
-    /// Returns the remedy, with the option by which the command takes the root key.
+    /// Returns the remedy, with the option by which the command takes the root key, and with what
+    /// named the folder of second copies.
     pub fn help(&self) -> Option<String> {
         let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
         let remedy = self.remedy.as_ref()?;
-        Some(remedy.replace(ROOT_KEY_OPTION, option))
+        let said = if self.names_heads {
+            HEADS_NAMED
+        } else {
+            HEADS_BESIDE
+        };
+        let remedy = remedy.replace(ROOT_KEY_OPTION, option);
+        Some(remedy.replace(HEADS_SAID, said))
     }
 
     /// Returns the exit status of the program.
@@ -278,26 +303,43 @@ fn shell(path: &str) -> String {
     quoted(Path::new(path))
 }
 
+/// Returns the command that creates a log at `path`, with a name where the folder's cannot be it.
+fn init_command(path: &str) -> String {
+    let named = Path::new(path).file_name().and_then(|name| name.to_str());
+    let origin = if named.is_none_or(can_name_log) {
+        ""
+    } else {
+        " --origin NAME"
+    };
+    format!("probity init {}{origin}", shell(path))
+}
+
+/// Returns whether the name of a folder can be that of the log in it.
+pub fn can_name_log(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    name.bytes().all(allowed)
+}
+
 /// Returns the remedy where a folder is no log, or is one already.
 fn remedy_of_place(error: &LogError) -> Option<String> {
     let remedy = match error {
         LogError::NotALog { path } if Path::new(path).join("keys").is_dir() => format!(
             "{}/keys is there: see that the disk with the log's other files is mounted, or put them back from a backup; only where nothing was ever recorded in it, \
-             create a log with: probity init {}",
+             create a log with: {}",
             path,
-            shell(path)
+            init_command(path)
         ),
         LogError::NotALog { path } => {
             format!(
-                "name the folder of a log, or create one with: probity init {}",
-                shell(path)
+                "name the folder of a log, or create one with: {}",
+                init_command(path)
             )
         }
         LogError::Unfinished { path } => {
             format!(
                 "if anything was ever recorded in it, the log was emptied: put a copy back; only if nothing ever was, create \
-                 it again with: probity init {}",
-                shell(path)
+                 it again with: {}",
+                init_command(path)
             )
         }
         // Nobody can append to what does not say what it is.
@@ -343,7 +385,16 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "choose another name; what the log says of itself is read with: probity export DIR --stream journal --format jsonl".into()
         }
         LogError::RolledBack { .. } => {
-            "put the newer copy of the log back; do not write to this one".into()
+            "put the newer copy of the log back; do not write to this one; where another log of the same name keeps its second copies in the folder, \
+             name this log's own with PROBITY_HEADS".into()
+        }
+        LogError::HeadsOfAnother { .. } => format!(
+            "{HEADS_SAID}; a log has a folder of second copies of its own: name this log's with PROBITY_HEADS, and leave the copies of the other \
+             where they are, for nothing else shows that an older copy of that log was put back"
+        ),
+        LogError::HeadsGone { .. } => {
+            "mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
+             compare the log with a checkpoint that you keep: probity verify DIR --since FILE".into()
         }
         LogError::Lost { stream, .. } if stream == "journal" => {
             "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()

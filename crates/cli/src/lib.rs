@@ -9,6 +9,7 @@ mod database_address;
 pub mod entry_json;
 pub mod envelope;
 pub mod failure;
+pub mod help_width;
 mod input_file;
 mod interruption;
 mod key_file;

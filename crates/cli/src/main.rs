@@ -4,12 +4,13 @@ use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use probity_cli::args::Args;
 use probity_cli::command;
 use probity_cli::config::Environment;
 use probity_cli::envelope;
 use probity_cli::failure::{Failure, Status};
+use probity_cli::help_width;
 use probity_cli::process;
 
 fn main() -> ExitCode {
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         ));
     }));
     envelope::ask(std::env::args_os().skip(1), &Args::command());
-    let args = match Args::try_parse() {
+    let parsed = help_width::applied(Args::command()).try_get_matches();
+    let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(usage) => return explain(&usage),
     };

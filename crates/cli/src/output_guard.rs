@@ -61,6 +61,8 @@ pub(crate) enum Refusal {
     InStore(PathBuf),
     /// The place is the key file of an embedded store.
     OfStore(PathBuf),
+    /// The name stands for standard output elsewhere.
+    Dash,
     /// The command itself depends on the file at this place.
     InUse,
     /// The file to replace cannot be made again.
@@ -78,6 +80,9 @@ impl Refusal {
             }
             Self::NotPlain(_) => {
                 "name a plain file; where the command writes to standard output without the option, leave it out for that"
+            }
+            Self::Dash => {
+                "leave the option out where the command writes to standard output without it; a file of that name is written as ./-"
             }
             _ => "name another file; nothing was written",
         }
@@ -100,6 +105,7 @@ impl fmt::Display for Refusal {
             Self::OfStore(store) => {
                 write!(f, "it belongs to the embedded store {}", store.display())
             }
+            Self::Dash => f.write_str("it stands for standard output and names no file"),
             Self::InUse => f.write_str("this command itself uses what lies there"),
             Self::Precious(what) => {
                 write!(f, "what is there is {what}, which is never overwritten")
@@ -157,8 +163,12 @@ pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses the name of a log's key, verifier key or folder of heads, and of a store's key.
+/// Refuses the name of a log's key, verifier key or folder of heads, and of a store's key, and the
+/// name that stands for standard output.
 pub(crate) fn check_name(path: &Path) -> io::Result<()> {
+    if path == Path::new("-") {
+        return Err(Refusal::Dash.into());
+    }
     let place = resolved(path);
     let store = place.with_extension("");
     if place.extension().is_some_and(|it| it == "key") && Store::is_there(&store) {
@@ -245,7 +255,7 @@ fn is_in_use(path: &Path) -> bool {
 }
 
 /// Resolves every link in `path`, the last name too if it exists.
-fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn resolved(path: &Path) -> PathBuf {
     if let Ok(whole) = fs::canonicalize(path) {
         return whole;
     }

@@ -173,3 +173,48 @@ fn the_readme_names_every_document_and_gives_each_server_a_log_of_its_own() {
         assert!(!is_change || log_of(command).is_some(), "{command}");
     }
 }
+
+/// Replaces what differs from run to run: every number, and the last entry behind its time.
+fn shape(report: &str) -> Vec<String> {
+    let lines = report.lines().map(|line| {
+        let line = line
+            .split_once("\"time\"")
+            .map_or(line, |(before, _)| before);
+        let mut shape = String::new();
+        for character in line.chars() {
+            match character {
+                '0'..='9' if shape.ends_with('0') => {}
+                '0'..='9' => shape.push('0'),
+                other => shape.push(other),
+            }
+        }
+        shape
+    });
+    lines.collect()
+}
+
+/// The README showed a report of the demo that no version printed: lines were missing, and names of
+/// files had no folder.
+#[test]
+fn the_readme_shows_what_the_demo_prints() {
+    let text = readme();
+    let shown = blocks(&without(&text, "sh"), "text");
+    let shown = shown.iter().find(|block| block.contains("recorded "));
+    let shown = shape(shown.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(["demo", "--dir", "shown"])
+        .current_dir(folder.path())
+        .env_remove("PROBITY_HEADS")
+        .env_remove("PROBITY_KEY_FILE")
+        .output()
+        .unwrap();
+    let printed = shape(&String::from_utf8(output.stdout).unwrap());
+    let begun = printed
+        .iter()
+        .position(|line| line == "next, try:")
+        .unwrap();
+    let mut expected = printed[..=begun].to_vec();
+    expected.push("  ...".to_owned());
+    assert_eq!(shown, expected);
+}

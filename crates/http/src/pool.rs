@@ -19,6 +19,9 @@ use crate::secret::Secret;
 /// have forgotten it.
 const IDLE_TIME: Duration = Duration::from_mins(5);
 
+/// The beginning of an address of a database in a file.
+const FILE_SCHEME: &str = "sqlite:";
+
 /// A connection that can move between threads.
 type Connection = Box<dyn Database + Send>;
 
@@ -78,6 +81,13 @@ impl Pool {
         let mut paces = list(&self.paces);
         let first = (0..paces.len()).min_by_key(|index| paces.get(*index).map(|it| it.rest()))?;
         Some(paces.swap_remove(first))
+    }
+
+    /// Returns why a database in a file cannot be opened. A server may come later, and asking it
+    /// would take one of its connections.
+    pub(crate) fn absence(&self) -> Option<DatabaseError> {
+        let is_file = self.url.starts_with(FILE_SCHEME);
+        is_file.then(|| connect(&self.url).err()).flatten()
     }
 
     /// Returns a connection that answers; the caller must hold a permit.

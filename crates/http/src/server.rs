@@ -1,6 +1,7 @@
 //! The sockets: a limited number of connections, each with its own limits, and a shutdown that
 //! finishes running requests.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -106,7 +107,8 @@ impl Server {
             .databases
             .iter()
             .map(open)
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<BTreeMap<String, DatabaseEntry>, StartError>>()?;
+        warn_of_absent(&databases, complain);
         let runtime = Builder::new_multi_thread()
             .worker_threads(SOCKET_THREADS)
             .max_blocking_threads(config.limits.parallel)
@@ -158,6 +160,17 @@ impl Server {
             let all = u32::try_from(self.state.limits.parallel).unwrap_or(u32::MAX);
             drop(self.state.permits.acquire_many(all).await);
         });
+    }
+}
+
+/// Warns of databases in files that are not there: a slip would show with the first request only.
+fn warn_of_absent(databases: &BTreeMap<String, DatabaseEntry>, complain: fn(&str)) {
+    for (name, database) in databases {
+        if let Some(error) = database.pool.absence() {
+            complain(&format!(
+                "warning: the database {name} cannot be opened, and requests for it fail until it can: {error}"
+            ));
+        }
     }
 }
 

@@ -53,9 +53,10 @@ impl Reader {
     /// The streams are verified whole if the stored tiles do not show one history.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy;
-    /// those of the storage.
+    /// [`LogError::HeadsOfAnother`]; [`LogError::Broken`] where the log is another one than the
+    /// copies are of, or an older copy; those of the storage.
     pub(crate) fn compare_copies(&self, stream: &StreamName) -> Result<(), LogError> {
+        self.places.check_heads(&self.geometry)?;
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
         let (journal, own) = (StreamName::journal(), StreamName::heads());
         let mut names = vec![&journal, &own, stream];

@@ -16,7 +16,6 @@ use crate::continuation::Continued;
 use crate::durable::{DURABLE, speak_of_frames};
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
-use crate::heads::Heads;
 use crate::history::{GEOMETRY, read_checkpoint, read_geometry};
 use crate::keystore::{KEYS, KeyStore, random, random_secret, signing_key};
 use crate::log::Log;
@@ -227,15 +226,13 @@ fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     for (folder, allowed) in before_first_frame(&first) {
         only(folder, &allowed)?;
     }
-    let heads = Heads::new(Files::of_heads(places, &Options::default()));
-    if heads.load(&StreamName::journal())?.is_some() {
-        return Err(LogError::Broken {
-            place: "second copy of the head of stream journal".into(),
-            reason: "remembers a log at this place; if that is gone for good, move the copy away"
-                .into(),
-        });
+    match places.heads_owner()? {
+        Some(of) => Err(LogError::HeadsOfAnother {
+            heads: places.heads_path.clone(),
+            of,
+        }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The files that a creation leaves in each folder before the journal's first frame; `first` is the

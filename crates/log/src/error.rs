@@ -164,6 +164,25 @@ pub enum LogError {
         /// Frames signed for earlier.
         signed: u64,
     },
+    /// The place of the second copies holds those of another log: one folder belongs to one log.
+    #[error("{heads} holds the second copies of the heads of another log, {of}")]
+    HeadsOfAnother {
+        /// The place of the second copies.
+        heads: String,
+        /// The name of the log that they say they are of.
+        of: String,
+    },
+    /// The second copy of a head is gone since this writer wrote or read it.
+    #[error(
+        "{heads} does not hold the second copy of the head of stream {stream} any more, which this writer left there: the folder was moved, emptied \
+         or unmounted"
+    )]
+    HeadsGone {
+        /// The place of the second copies.
+        heads: String,
+        /// The stream.
+        stream: String,
+    },
     /// The log did not write the stored bytes.
     #[error("{place}: {reason}")]
     Broken {

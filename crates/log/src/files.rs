@@ -73,6 +73,11 @@ impl Files {
         }
     }
 
+    /// The name of the place in messages.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Runs `call`, again while it fails for a reason that may pass.
     pub(crate) fn attempt<T>(
         &self,

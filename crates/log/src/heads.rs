@@ -8,7 +8,8 @@ use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, unless_strange};
+use crate::head_origin::{log_of, named_in};
 
 /// The last signed checkpoint of each stream, advanced by compare-and-set before it is published.
 #[derive(Debug)]
@@ -48,11 +49,19 @@ impl Heads {
     /// Replaces the head of `stream` by `note`; durable once it returns.
     ///
     /// # Errors
-    /// When somebody else changed it since: then another writer signs for this log.
+    /// When somebody else changed it since: then another writer signs for this log. When it is gone:
+    /// the disk with the copies is.
     pub(crate) fn advance(&self, stream: &StreamName, note: &[u8]) -> Result<(), LogError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.get(stream).cloned().flatten();
-        if self.read(stream)? != expected {
+        let found = self.read(stream)?;
+        if found.is_none() && expected.is_some() {
+            return Err(LogError::HeadsGone {
+                heads: self.files.place().to_owned(),
+                stream: stream.to_string(),
+            });
+        }
+        if found != expected {
             return Err(LogError::Broken {
                 place: format!("second copy of the head of stream {stream}"),
                 reason: "changed under this writer: another writer signs for this log, or the copy was edited".into(),
@@ -61,6 +70,23 @@ impl Heads {
         self.files.replace(stream.as_str(), note)?;
         known.insert(stream.clone(), Some(note.to_vec()));
         Ok(())
+    }
+
+    /// Refuses a place whose copy of the head of `stream` says that it is of another log than that
+    /// of `origin`, a stream's. Nothing but the name is believed of such a copy: it is refused, not
+    /// used.
+    ///
+    /// # Errors
+    /// [`LogError::HeadsOfAnother`]; errors of the storage.
+    pub(crate) fn check_own(&self, stream: &StreamName, origin: &str) -> Result<(), LogError> {
+        let note = unless_strange(self.read(stream))?;
+        match note.and_then(|note| log_of(&note)) {
+            Some(of) if Some(of.as_str()) != named_in(origin) => Err(LogError::HeadsOfAnother {
+                heads: self.files.place().to_owned(),
+                of,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn read(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {

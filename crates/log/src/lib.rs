@@ -24,6 +24,7 @@ mod error;
 mod evidence;
 mod files;
 mod filtering;
+mod head_origin;
 mod head_signer;
 mod heads;
 mod heads_entry;

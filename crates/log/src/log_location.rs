@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use probity_format::geometry::Geometry;
 use probity_format::stream::StreamName;
 
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
+use crate::head_origin::log_of;
 use crate::heads::Heads;
 use crate::storage::{Directory, Storage};
 
@@ -46,19 +48,56 @@ impl LogLocation {
     /// # Errors
     /// [`LogError::Storage`].
     pub fn hold_heads(&self) -> Result<bool, LogError> {
-        let files = Files::of_heads(self, &Options::default());
-        let names = match files.list("") {
-            // Something else than a folder holds no copies.
-            Err(error) if is_strange(&error) => return Ok(false),
-            names => names?,
-        };
-        let heads = Heads::new(files);
-        for name in names.iter().filter_map(|name| StreamName::new(name).ok()) {
+        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        for name in self.copied()? {
             if unless_strange(heads.load(&name))?.is_some_and(|note| !note.is_empty()) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// The names of streams in the place of the heads.
+    fn copied(&self) -> Result<Vec<StreamName>, LogError> {
+        let files = Files::of_heads(self, &Options::default());
+        let names = match files.list("") {
+            // Something else than a folder holds no copies.
+            Err(error) if is_strange(&error) => return Ok(Vec::new()),
+            names => names?,
+        };
+        let names = names.iter().filter_map(|name| StreamName::new(name).ok());
+        Ok(names.collect())
+    }
+
+    /// The name of the log whose second copies the place of the heads holds, as they say it;
+    /// nothing where it holds none.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn heads_owner(&self) -> Result<Option<String>, LogError> {
+        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        let mut owner = None;
+        for name in self.copied()? {
+            let note = unless_strange(heads.load(&name))?.unwrap_or_default();
+            if let Some(of) = log_of(&note) {
+                return Ok(Some(of));
+            }
+            // A damaged copy remembers a log too.
+            if name.as_str() == StreamName::JOURNAL {
+                owner = Some("whose name they do not say".to_owned());
+            }
+        }
+        Ok(owner)
+    }
+
+    /// Refuses second copies of another log than `geometry`'s, whose name the journal's copy says.
+    ///
+    /// # Errors
+    /// [`LogError::HeadsOfAnother`], [`LogError::Storage`].
+    pub fn check_heads(&self, geometry: &Geometry) -> Result<(), LogError> {
+        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        let origin = geometry.stream_origin(StreamName::JOURNAL);
+        heads.check_own(&StreamName::journal(), &origin)
     }
 
     /// Any two storages; `name` is the log's name in messages.

@@ -428,6 +428,7 @@ impl<'a> Recovery<'a> {
 
     /// The second copy of the head.
     fn kept_head(&self) -> Result<Option<Kept>, LogError> {
+        self.heads.check_own(self.name, &self.origin)?;
         let Some(note) = self.heads.load(self.name)? else {
             return Ok(None);
         };

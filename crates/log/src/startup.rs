@@ -107,6 +107,8 @@ pub(crate) fn open_locked(
         });
     }
     let witness = keys.witness(&files, &geometry)?;
+    // Before anything is removed there: another log may be writing it.
+    places.check_heads(&geometry)?;
     let heads = Heads::swept(Files::of_heads(places, &options))?;
     let history = read_history_to_write(&files, &heads, &geometry, &keys)?;
     let certified = CertifiedEpochs::of(&history);

@@ -128,6 +128,7 @@ impl LogState {
     /// Checks that no second copy of a new stream exists. One under its own name may be the only
     /// trace of an older journal or of a fork, and is to be kept.
     fn check_no_copy(&self, name: &StreamName, origin: &str) -> Result<(), LogError> {
+        self.publisher.heads.check_own(name, origin)?;
         let Some(note) = self.publisher.heads.load(name)? else {
             return Ok(());
         };

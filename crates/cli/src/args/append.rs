@@ -21,7 +21,8 @@ const LINE_KEY_BYTES: usize = 21;
 /// until then is durable and published, and the command says how to go on behind it.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
+  echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' \\
+      | probity append audit
   probity append audit entries.jsonl --receipts --proofs proofs
   probity append audit monday.jsonl --idempotency-key monday
   tail -F app.jsonl | probity append audit - --receipts --skip-invalid")]

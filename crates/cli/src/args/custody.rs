@@ -40,8 +40,10 @@ pub struct AuthorityChoice {
 /// Prints the id of the hold. Each hold stands until it is lifted itself; a reveal stays possible.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise hold --db sqlite:app.db --user 19 --actor 'legal office' --basis 'file 12/2026' --log audit
-  probity disguise hold --db sqlite:app.db --id 5a0c91b2d3e4f506 --actor court --basis 'order 7 C 81/26' --log audit")]
+  probity disguise hold --db sqlite:app.db --user 19 --actor 'legal office' \\
+      --basis 'file 12/2026' --log audit
+  probity disguise hold --db sqlite:app.db --id 5a0c91b2d3e4f506 --actor court \\
+      --basis 'order 7 C 81/26' --log audit")]
 pub struct Hold {
     /// The database.
     #[command(flatten)]
@@ -67,7 +69,8 @@ pub struct Hold {
 /// Lifts a hold.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise lift --db sqlite:app.db --hold 0c2d31f4a5b69788 --actor 'legal office' --basis 'case closed' --log audit")]
+  probity disguise lift --db sqlite:app.db --hold 0c2d31f4a5b69788 \\
+      --actor 'legal office' --basis 'case closed' --log audit")]
 pub struct Lift {
     /// The database.
     #[command(flatten)]
@@ -179,8 +182,10 @@ pub struct Sweep {
 /// users table is taken again only after their row was changed. The exit status is 4 when it was refused for somebody.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise decay --db sqlite:app.db --spec decay.toml --inactive 'people.last_seen < :since' --set since=2025-01-01 --dry-run
-  probity disguise decay --db sqlite:app.db --spec decay.toml --set since=2025-01-01 --per-minute 60 --log audit")]
+  probity disguise decay --db sqlite:app.db --spec decay.toml \\
+      --inactive 'people.last_seen < :since' --set since=2025-01-01 --dry-run
+  probity disguise decay --db sqlite:app.db --spec decay.toml \\
+      --set since=2025-01-01 --per-minute 60 --log audit")]
 pub struct Decay {
     /// The database.
     #[command(flatten)]
@@ -255,8 +260,10 @@ pub(super) fn parse_span(text: &str) -> Result<Span, String> {
 /// with the reason, and the exit status is 4; the same command tries again.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --dry-run
-  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --spec class.toml --set class=2026")]
+  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml \\
+      --dry-run
+  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml \\
+      --spec class.toml --set class=2026")]
 pub struct Replay {
     /// The database.
     #[command(flatten)]

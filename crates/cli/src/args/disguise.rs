@@ -19,9 +19,12 @@ use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName, U
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise draft --db sqlite:app.db -o leave.toml
-  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
-  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
-  probity disguise reveal --db sqlite:app.db --id 5a0c... --user 19 --credential 19.key --log audit")]
+  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 \\
+      --credential-out 19.key
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 \\
+      --log audit
+  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 \\
+      --credential 19.key --log audit")]
 pub struct Disguise {
     /// The command to run.
     #[command(subcommand)]
@@ -143,7 +146,8 @@ pub struct Attribution {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise draft --db sqlite:app.db
-  probity disguise draft --db postgres://app@localhost/app --users accounts -o leave.toml")]
+  probity disguise draft --db postgres://app@localhost/app --users accounts \\
+      -o leave.toml")]
 pub struct Draft {
     /// The database.
     #[command(flatten)]
@@ -163,7 +167,8 @@ pub struct Draft {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise check --db sqlite:app.db --spec leave.toml
-  probity disguise check --db sqlite:app.db --spec edna.json --schema tables.json --pseudo users.json")]
+  probity disguise check --db sqlite:app.db --spec edna.json \\
+      --schema tables.json --pseudo users.json")]
 pub struct Check {
     /// The database.
     #[command(flatten)]
@@ -186,8 +191,10 @@ pub struct Check {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise plan --db sqlite:app.db --spec leave.toml --user 19
-  probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats --json
-  probity disguise plan --db sqlite:saas.db --spec leave.toml --tenant acme --user 19")]
+  probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats \\
+      --json
+  probity disguise plan --db sqlite:saas.db --spec leave.toml --tenant acme \\
+      --user 19")]
 pub struct Plan {
     /// The database.
     #[command(flatten)]
@@ -210,10 +217,14 @@ pub struct Plan {
 /// the token opens, and one alone tells nothing.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
-  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token
-  probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend
-  probity disguise register --db sqlite:app.db --user 22 --suite x-wing --credential-out 22.key")]
+  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 \\
+      --credential-out 19.key
+  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw \\
+      --credential-out 20.token
+  probity disguise register --db sqlite:app.db --user 21 --share-out home \\
+      --share-out bank --share-out friend
+  probity disguise register --db sqlite:app.db --user 22 --suite x-wing \\
+      --credential-out 22.key")]
 pub struct Register {
     /// The database.
     #[command(flatten)]
@@ -255,10 +266,14 @@ pub struct Register {
 #[derive(ClapArgs)]
 #[command(group(clap::ArgGroup::new("whose").required(true).args(["user", "everybody"])))]
 #[command(after_help = "Examples:
-  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
-  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
-  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
-  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --everybody --log audit --actor 'registrar' --purpose 'end of term'")]
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 \\
+      --log audit
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 \\
+      --over 19.key --json
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 \\
+      --grace 30d --expires 10y --log audit
+  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 \\
+      --everybody --log audit --actor 'registrar' --purpose 'end of term'")]
 pub struct Apply {
     /// The database.
     #[command(flatten)]
@@ -304,8 +319,10 @@ pub struct Apply {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise resume --db sqlite:app.db --log audit
-  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --share 0.25 --log audit
-  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --over 19.key --log audit")]
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 \\
+      --chunk-rows 200 --share 0.25 --log audit
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 \\
+      --over 19.key --log audit")]
 pub struct Resume {
     /// The database.
     #[command(flatten)]
@@ -338,8 +355,10 @@ pub struct Resume {
 /// The exit status is 4 when something stays; the same command tries again later.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential 19.key --log audit
-  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential - --references retain --json")]
+  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 \\
+      --credential 19.key --log audit
+  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 \\
+      --credential - --references retain --json")]
 pub struct Reveal {
     /// The database.
     #[command(flatten)]
@@ -395,7 +414,8 @@ impl From<ReferencesChoice> for References {
 /// Makes a key that signs receipts, and prints the public key that checks them.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise receipt-key receipts.key --name example.com/receipts > receipts.pub")]
+  probity disguise receipt-key receipts.key --name example.com/receipts \\
+      > receipts.pub")]
 pub struct ReceiptKey {
     /// New key file, for its owner alone; an existing one is read and its public key printed again
     #[arg(value_name = "FILE")]
@@ -436,7 +456,8 @@ pub struct CheckReceipt {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise update --db sqlite:app.db --file 0042.toml --log audit
-  probity disguise update --db sqlite:app.db --file 0043.toml --spec new-names.toml
+  probity disguise update --db sqlite:app.db --file 0043.toml \\
+      --spec new-names.toml
   probity disguise update --db sqlite:app.db")]
 pub struct Update {
     /// The database.

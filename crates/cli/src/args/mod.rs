@@ -8,6 +8,7 @@
 mod append;
 mod custody;
 mod disguise;
+mod filter;
 mod key_interval;
 mod person;
 mod pocket;
@@ -21,11 +22,8 @@ mod upgrade;
 
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use probity_format::{Outcome, Timestamp};
-use probity_log::reader::Filter;
+use probity_format::Timestamp;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 pub use self::append::Append;
@@ -37,6 +35,7 @@ pub use self::disguise::{
     DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
     Reveal, ShareChoice, SpecChoice, Update,
 };
+pub use self::filter::{Base64Bytes, FilterChoice};
 pub use self::key_interval::KeyInterval;
 pub use self::person::{
     ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName, Unregister,
@@ -53,7 +52,6 @@ pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 pub use self::time::time;
 pub use self::upgrade::Upgrade;
-use crate::failure::Failure;
 
 const EXIT_STATUS: &str = "Exit status:
   0  done; for verify: nothing is wrong with what was read, and the verdict says what was not
@@ -124,7 +122,8 @@ pub struct Demo {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity init audit
-  probity init /srv/audit --origin example.com/audit --key /etc/probity/audit.key
+  probity init /srv/audit --origin example.com/audit \\
+      --key /etc/probity/audit.key
   probity init audit --erasable --proofs entry")]
 pub struct Init {
     /// Folder of the new log
@@ -133,7 +132,7 @@ pub struct Init {
     /// Name of the log in its checkpoints, like example.com/audit [default: the folder's name]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub origin: Option<String>,
-    /// Root key file; made if it does not exist [default: DIR.key]
+    /// Root key file; made if it does not exist [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// The configuration of the stream `default`.
@@ -147,7 +146,7 @@ pub struct Init {
 /// The properties that are fixed for a stream when it is created.
 #[derive(ClapArgs)]
 pub struct StreamChoice {
-    /// Seal keys and payloads under keys of their subjects, so that a subject can be erased
+    /// Seal keys and payloads under keys of their subjects, so that a subject can be erased: by a program with the library's Log::erase, for which there is no command yet
     #[arg(long)]
     pub erasable: bool,
     /// Unit that can be proved alone: an entry, or a subject's section of a frame
@@ -257,77 +256,6 @@ pub enum ExportFormat {
     Jsonl,
     /// Comma-separated values with a heading
     Csv,
-}
-
-/// The filter of the entries; everything given must match.
-#[derive(Default, ClapArgs)]
-pub struct FilterChoice {
-    /// Only this stream [default: all but the log's own, journal and heads]
-    #[arg(long, value_name = "S", value_parser = StreamName::new)]
-    pub stream: Option<StreamName>,
-    /// Only entries that concern this subject
-    #[arg(long, value_name = "S")]
-    pub subject: Option<String>,
-    /// Only entries with exactly this key
-    #[arg(long, value_name = "K")]
-    pub entry_key: Option<String>,
-    /// Only this binary key, in base64
-    #[arg(long, alias = "key-base64", value_name = "K", conflicts_with = "entry_key", value_parser = parse_base64)]
-    pub entry_key_base64: Option<Base64Bytes>,
-    /// Only this action
-    #[arg(long, value_name = "A")]
-    pub action: Option<String>,
-    /// Only this actor
-    #[arg(long, value_name = "A")]
-    pub actor: Option<String>,
-    /// Only this purpose
-    #[arg(long, value_name = "P")]
-    pub purpose: Option<String>,
-    /// Only this outcome: ok, denied, failed or absent
-    #[arg(long, value_name = "O", value_parser = parse_outcome)]
-    pub outcome: Option<Outcome>,
-    /// Only at or after this time: 2026-01-31, 2026-01-31T12:00:00Z, or -7d for a week ago
-    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
-    pub from: Option<Timestamp>,
-    /// Only before this time, written likewise
-    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
-    pub to: Option<Timestamp>,
-}
-
-/// Bytes that were written as base64.
-#[derive(Debug, Clone)]
-pub struct Base64Bytes(Vec<u8>);
-
-impl FilterChoice {
-    /// Refuses a time that ends before it begins, of which no entry can be.
-    ///
-    /// # Errors
-    /// When `--from` is not before `--to`.
-    pub fn check(&self) -> Result<(), Failure> {
-        match (self.from, self.to) {
-            (Some(from), Some(to)) if from >= to => {
-                Err(Failure::usage("--from is not before --to"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the chosen filter.
-    pub fn filter(&self) -> Filter {
-        let key = self.entry_key.as_ref();
-        let key = key.map(|key| key.as_bytes().to_vec());
-        Filter {
-            stream: self.stream.clone(),
-            subject: self.subject.clone(),
-            key: key.or_else(|| self.entry_key_base64.as_ref().map(|key| key.0.clone())),
-            action: self.action.clone(),
-            actor: self.actor.clone(),
-            purpose: self.purpose.clone(),
-            outcome: self.outcome,
-            from: self.from.map(Timestamp::nanoseconds),
-            to: self.to.map(Timestamp::nanoseconds),
-        }
-    }
 }
 
 /// Shows the log's keys, or hands out their certificates.
@@ -465,17 +393,6 @@ impl From<DurabilityChoice> for Durability {
 
 fn parse_proofs(word: &str) -> Result<Proofs, &'static str> {
     Proofs::from_word(word).ok_or("use entry or section")
-}
-
-fn parse_outcome(word: &str) -> Result<Outcome, &'static str> {
-    Outcome::from_word(word).ok_or("use ok, denied, failed or absent")
-}
-
-fn parse_base64(text: &str) -> Result<Base64Bytes, &'static str> {
-    STANDARD
-        .decode(text)
-        .map(Base64Bytes)
-        .map_err(|_where| "use the standard base64 alphabet with padding")
 }
 
 fn parse_compression(word: &str) -> Result<Compression, &'static str> {

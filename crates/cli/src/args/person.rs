@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use probity_disguise::{DisguiseId, Suite};
 
 use super::disguise::{Attribution, DatabaseChoice, LogChoice};
@@ -67,8 +67,10 @@ pub struct List {
 /// Numbers are numbers, and what JSON has no form for is an object: {"base64": ...} binary, {"real": ...} infinities.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --log audit --json > 19.json
-  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506")]
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key \\
+      --log audit --json > 19.json
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key \\
+      --id 5a0c91b2d3e4f506")]
 pub struct ExportHidden {
     /// The database.
     #[command(flatten)]
@@ -97,8 +99,11 @@ pub struct ExportHidden {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise subject-name --db sqlite:app.db --user 19 --log audit
-  probity export audit --format jsonl --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 --log audit | head -n 1)\"
-  probity disguise subject-name --db sqlite:app.db --user 19 --credential 19.key --log audit")]
+  probity export audit --format jsonl \\
+      --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 \\
+      --log audit | head -n 1)\"
+  probity disguise subject-name --db sqlite:app.db --user 19 \\
+      --credential 19.key --log audit")]
 pub struct SubjectName {
     /// The database.
     #[command(flatten)]
@@ -127,7 +132,8 @@ pub struct SubjectName {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise unregister --db sqlite:app.db --user 19 --log audit
-  probity disguise unregister --db sqlite:app.db --user 19 --credential 19.key --log audit")]
+  probity disguise unregister --db sqlite:app.db --user 19 --credential 19.key \\
+      --log audit")]
 pub struct Unregister {
     /// The database.
     #[command(flatten)]
@@ -152,9 +158,13 @@ pub struct Unregister {
 /// Destroys records for good: nobody can ever reveal what they hid.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506 --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --receipt 19.receipt --receipt-key receipts.key")]
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key \\
+      --id 5a0c91b2d3e4f506 --log audit
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key \\
+      --everything --log audit
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key \\
+      --everything --receipt 19.receipt --receipt-key receipts.key")]
+#[command(group(ArgGroup::new("what").required(true).args(["id", "everything"])))]
 pub struct Forget {
     /// The database.
     #[command(flatten)]
@@ -163,10 +173,10 @@ pub struct Forget {
     #[command(flatten)]
     pub holder: Holder,
     /// The disguise, as apply named it
-    #[arg(long, value_name = "DISGUISE", required_unless_present = "everything")]
+    #[arg(long, value_name = "DISGUISE")]
     pub id: Option<DisguiseId>,
     /// All records of the user, every credential and the registration
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long)]
     pub everything: bool,
     /// New file for a signed receipt
     #[arg(long, value_name = "FILE", requires = "receipt_key")]
@@ -191,8 +201,10 @@ pub struct Forget {
 /// stays, and whoever has an old copy of the database and the old password or token has the key.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw --password-file new.pw --credential-out 19.token
-  probity disguise rekey --db sqlite:app.db --user 19 --credential 19.key --new-key --credential-out 19-new.key")]
+  probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw \\
+      --password-file new.pw --credential-out 19.token
+  probity disguise rekey --db sqlite:app.db --user 19 --credential 19.key \\
+      --new-key --credential-out 19-new.key")]
 pub struct Rekey {
     /// The database.
     #[command(flatten)]

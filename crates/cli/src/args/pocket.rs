@@ -21,7 +21,8 @@ const ROWS_PER_COMMIT: u32 = 64;
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
   probity pocket import vault.pocket visits visits.csv
-  probity pocket query vault.pocket \"SELECT doctor, COUNT(*) FROM visits GROUP BY doctor\" --format csv
+  probity pocket query vault.pocket \\
+      \"SELECT doctor, COUNT(*) FROM visits GROUP BY doctor\" --format csv
   probity pocket verify vault.pocket")]
 pub struct Pocket {
     /// The command to run.
@@ -78,9 +79,11 @@ pub struct PocketExtent {
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
   probity pocket create copy.pocket --from sqlite:app.db --index people.name
-  probity pocket create copy.pocket --from sqlite:app.db --unlinked likes.user_id --index likes.user_id
+  probity pocket create copy.pocket --from sqlite:app.db \\
+      --unlinked likes.user_id --index likes.user_id
   probity pocket create mine.pocket --log audit --subject alice
-  probity pocket create mine.pocket --subject alice --log audit --store data --policy policy.toml --credential 19.key
+  probity pocket create mine.pocket --subject alice --log audit --store data \\
+      --policy policy.toml --credential 19.key
   probity pocket create small.pocket --ram 40960 --size 64")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketCreate {
@@ -149,7 +152,8 @@ pub struct PocketCreate {
 /// Runs SQL statements; each is final when it is done, unless BEGIN and COMMIT say otherwise.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity pocket exec vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321); DELETE FROM visits WHERE id = 4\"
+  probity pocket exec vault.pocket \\
+      \"INSERT INTO likes VALUES (9, 4); DELETE FROM visits WHERE id = 4\"
   probity pocket exec vault.pocket --file changes.sql --json")]
 pub struct PocketExec {
     /// The database.
@@ -207,9 +211,11 @@ pub enum RowsFormat {
 /// Shows the rows of a SELECT.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity pocket query vault.pocket \"SELECT * FROM visits WHERE doctor = 'Dr. Lee' ORDER BY day\"
+  probity pocket query vault.pocket \\
+      \"SELECT * FROM visits WHERE doctor = 'Dr. Lee' ORDER BY day\"
   probity pocket query vault.pocket \"SELECT COUNT(*) FROM visits\" --format json
-  probity pocket query vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" --explain")]
+  probity pocket query vault.pocket \\
+      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" --explain")]
 pub struct PocketQuery {
     /// The database.
     #[command(flatten)]
@@ -277,7 +283,8 @@ pub struct PocketReorganize {
 #[command(after_help = "Examples:
   probity pocket verify vault.pocket
   probity pocket verify vault.pocket --json
-  probity pocket verify copy.pocket --keyless vault.pocket.vkey --digest vault.pocket.digest")]
+  probity pocket verify copy.pocket --keyless vault.pocket.vkey \\
+      --digest vault.pocket.digest")]
 pub struct PocketVerify {
     /// The database.
     #[command(flatten)]
@@ -319,7 +326,8 @@ pub struct PocketSign {
 /// Writes the rows of a SELECT, one JSON object a line, signed for whoever gets them.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity pocket extract vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" -o days.extract")]
+  probity pocket extract vault.pocket \\
+      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" -o days.extract")]
 pub struct PocketExtract {
     /// The database.
     #[command(flatten)]
@@ -380,8 +388,10 @@ pub struct PocketStats {
 /// and its token. The cipher works beside it and is counted, not timed.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity pocket simulate vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\"
-  probity pocket simulate vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321)\" --json")]
+  probity pocket simulate vault.pocket \\
+      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\"
+  probity pocket simulate vault.pocket \\
+      \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321)\" --json")]
 pub struct PocketSimulate {
     /// The database.
     #[command(flatten)]

@@ -13,7 +13,8 @@ use probity_log::StreamName;
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity prove audit --index 41 -o entry.tlog-proof
-  probity prove audit --stream persons --index 0 -o entry.tlog-proof --alone --json
+  probity prove audit --stream persons --index 0 -o entry.tlog-proof --alone \\
+      --json
   probity prove audit --index 41 -o entry.tlog-proof --recipient-key theirs.vkey")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -63,8 +64,10 @@ pub struct Prove {
 #[command(after_help = "Examples:
   probity check-proof entry.tlog-proof --key audit.vkey
   probity check-proof entry.tlog-proof --key audit.vkey --chain audit.chain
-  probity check-proof entry.tlog-proof --key witness-key.vkey --witness witness.vkey
-  probity check-proof entry.tlog-proof --key audit.vkey --checkpoint kept/checkpoint --json")]
+  probity check-proof entry.tlog-proof --key witness-key.vkey \\
+      --witness witness.vkey
+  probity check-proof entry.tlog-proof --key audit.vkey \\
+      --checkpoint kept/checkpoint --json")]
 pub struct CheckProof {
     /// The proof
     #[arg(value_name = "FILE")]

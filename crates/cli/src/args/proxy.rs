@@ -19,8 +19,10 @@ use super::{DurabilityChoice, KeyInterval};
 #[command(after_help = "Examples:
   probity proxy --log audit --init --store data
   probity proxy --log audit --upstream redis://127.0.0.1:6379
-  probity proxy --log audit --init --listen 0.0.0.0:6380 --upstream unix:/run/redis.sock
-  PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit --policy policy.toml")]
+  probity proxy --log audit --init --listen 0.0.0.0:6380 \\
+      --upstream unix:/run/redis.sock
+  PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit \\
+      --policy policy.toml")]
 pub struct Proxy {
     /// Folder of the log
     #[arg(long, value_name = "DIR")]
@@ -49,7 +51,7 @@ pub struct Proxy {
     /// File that holds the server's password, for the proxy's own questions; clients log in for themselves
     #[arg(long, value_name = "FILE")]
     pub upstream_password_file: Option<PathBuf>,
-    /// Policy on what is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
+    /// Policy on what is recorded about which keys and actors [default: every key is recorded; user:{subject} and user:{subject}:* name subjects]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// When a reply goes out: strict once its entries are durable, group and relaxed before

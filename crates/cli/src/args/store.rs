@@ -37,7 +37,7 @@ pub struct StoreRewrite {
     /// Key file of the store [default: DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Policy that says whom a key is about, for keys that were nobody's [default: user:{subject}:* names subjects]
+    /// Policy that says whom a key is about, for keys that were nobody's [default: user:{subject} and user:{subject}:* name subjects]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Convert a store of version 1, which is in clear, though its key file is there already: nothing proves such a store, and

@@ -31,7 +31,8 @@ pub enum SubjectCommand {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity subject export audit alice --pocket alice.pocket
-  probity subject export audit alice --pocket alice.pocket --store data --policy policy.toml --credential 19.key")]
+  probity subject export audit alice --pocket alice.pocket --store data \\
+      --policy policy.toml --credential 19.key")]
 pub struct SubjectExport {
     /// Folder of the log
     #[arg(value_name = "DIR")]

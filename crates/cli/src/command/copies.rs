@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use probity_log::LogLocation;
+use probity_log::{Log, LogLocation};
 
 use crate::config::Environment;
 use crate::failure::Failure;
@@ -13,7 +13,8 @@ use crate::output::note;
 /// The second copies are in `said`, else where the environment says, else beside the log.
 ///
 /// # Errors
-/// When a named folder holds no copy: an older copy of the log would pass for the log.
+/// When a named folder holds no copy, since an older copy of the log would pass for the log; when
+/// it holds those of another log.
 pub(super) fn reading_places(
     dir: &Path,
     said: Option<&PathBuf>,
@@ -25,6 +26,7 @@ pub(super) fn reading_places(
     if is_meant && !places.hold_heads()? {
         return Err(absent(places.heads_path()));
     }
+    places.check_heads(&Log::geometry(dir)?)?;
     Ok(places)
 }
 

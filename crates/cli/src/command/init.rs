@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::read_geometry;
 use crate::args::Init;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
-use crate::failure::{Failure, Status};
+use crate::failure::{Failure, Status, can_name_log};
 use crate::key_file;
 use crate::output::{Output, note};
 use crate::output_file::OutputFile;
@@ -39,6 +39,9 @@ impl VerifierFile {
     /// Begins the file beside the log at `dir`; it must not exist.
     pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
         let path = verifier_path_beside(dir);
+        if path.exists() {
+            return Err(left_over(dir, &path));
+        }
         let file = OutputFile::create_of_log(&path)
             .and_then(OutputFile::for_everyone)
             .map_err(|error| Failure::file("write the verifier key", &path, error))?;
@@ -83,6 +86,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
             failure.also("its verifier key, which has no file beside it, is printed by: probity keys status DIR")
         });
     }
+    check_no_heads(dir, &options)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
         None => default_origin(dir)?,
@@ -144,6 +148,32 @@ pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Returns the failure for the verifier key, at `path`, of a log that is not at `dir`.
+fn left_over(dir: &Path, path: &Path) -> Failure {
+    let failure = Failure::new(format!(
+        "{} is there already, the verifier key of a log that was in {}",
+        path.display(),
+        dir.display()
+    ));
+    failure.remedy(format!(
+        "put that log back, or choose another folder; where it is gone for good, keep its key files under another name and try again: {} and {}",
+        quoted(path),
+        quoted(&key_path_beside(dir))
+    ))
+}
+
+/// Refuses a new log in whose folder of second copies those of another log are.
+pub(super) fn check_no_heads(dir: &Path, options: &Options) -> Result<(), Failure> {
+    let places = LogLocation::new(dir, options.heads.as_ref());
+    match places.heads_owner()? {
+        Some(of) => {
+            let heads = places.heads_path().to_owned();
+            Err(LogError::HeadsOfAnother { heads, of }.into())
+        }
+        None => Ok(()),
+    }
+}
+
 fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {
     let created = Log::create(&args.dir, origin, root, args.config.config(), options);
     match created.and_then(|log| log.close()) {
@@ -175,11 +205,18 @@ fn say_kept(dir: &Path) {
 fn default_origin(dir: &Path) -> Result<String, Failure> {
     let name = dir.file_name().map(std::ffi::OsStr::to_os_string);
     let name = name.or_else(|| dir.canonicalize().ok()?.file_name().map(Into::into));
-    name.and_then(|name| name.into_string().ok())
-        .ok_or_else(|| {
-            Failure::new("the folder's name cannot be the log's name")
-                .remedy("give the log a name like example.com/audit with --origin NAME")
-        })
+    let name = name.unwrap_or_default();
+    match name.to_str() {
+        Some(name) if can_name_log(name) => Ok(name.to_owned()),
+        _ => Err(Failure::new(format!(
+            "the log would be named after its folder, and {:?} cannot be the name of a log, which has ASCII letters, digits, '-', '.', '_', '/' and ':' alone",
+            name.to_string_lossy()
+        ))
+        .remedy(format!(
+            "give it a name like example.com/audit: probity init {} --origin NAME",
+            quoted(dir)
+        ))),
+    }
 }
 
 fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {

@@ -51,9 +51,13 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         .for_each(|path| protect(path));
     let option = root_key_option(&args.command);
     let ran = run_command(args.command, environment);
-    ran.map_err(|failure| match option {
-        Some(option) => failure.root_key_option(option),
-        None => failure,
+    let names_heads = environment.heads.is_some();
+    ran.map_err(|failure| {
+        let failure = failure.names_heads(names_heads);
+        match option {
+            Some(option) => failure.root_key_option(option),
+            None => failure,
+        }
     })
 }
 

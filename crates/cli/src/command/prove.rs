@@ -13,6 +13,7 @@ use probity_log::reader::Reader;
 use serde::Serialize;
 
 use super::open_reader;
+use super::reading::older_copy;
 use super::trust::{KeptHead, read_heads};
 use crate::args::Prove;
 use crate::config::Environment;
@@ -128,7 +129,7 @@ fn made(args: &Prove, reader: &Reader) -> Result<Proof, Failure> {
         .and_then(|mut prover| prover.prove(args.index));
     made.map_err(|error| {
         let of_head = of_head(&error, &args.dir, &args.stream, &files);
-        let failure = failure(error, &args.dir);
+        let failure = older_copy(failure(error, &args.dir));
         match of_head {
             Some(remedy) => failure.remedy(remedy),
             None => failure,

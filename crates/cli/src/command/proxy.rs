@@ -15,7 +15,7 @@ use probity_store::limits::WAITING_BYTES_MAX;
 use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
-use super::init::{VerifierFile, check_place};
+use super::init::{VerifierFile, check_no_heads, check_place};
 use super::signals::until_stopped_or;
 use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
@@ -23,11 +23,13 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
+use crate::output_guard::resolved;
 
 /// The longest policy or password file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
+    check_apart(args)?;
     let place = Place::choose(args, environment)?;
     let config = configure(args)?;
     open_more_files();
@@ -55,6 +57,23 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     both(ended(args, keeper.finish()), served)?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
+}
+
+/// Refuses one folder for the log and the store, before either is made there.
+fn check_apart(args: &ProxyArgs) -> Result<(), Failure> {
+    let Some(store) = &args.store else {
+        return Ok(());
+    };
+    let (log, store) = (resolved(&args.log), resolved(store));
+    if log.starts_with(&store) || store.starts_with(&log) {
+        return Err(Failure::usage(format!(
+            "the log and the store need a folder each, and neither lies in the other: {} and {}",
+            log.display(),
+            store.display()
+        ))
+        .remedy("name two folders, like --log audit --store data"));
+    }
+    Ok(())
 }
 
 /// Combines the ends of the log and of the backend; where both failed, as on one full disk, both
@@ -305,7 +324,9 @@ pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
     environment.check_heads()?;
-    check_place(&args.log, &environment.log_options())?;
+    let options = environment.log_options();
+    check_place(&args.log, &options)?;
+    check_no_heads(&args.log, &options)?;
     let verifier = VerifierFile::begin(&args.log)?;
     let root = if path.exists() {
         key_file::read_root(&path)?
@@ -317,14 +338,7 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or("probity");
-    Log::create(
-        &args.log,
-        name,
-        &root,
-        StreamConfig::default(),
-        environment.log_options(),
-    )?
-    .close()?;
+    Log::create(&args.log, name, &root, StreamConfig::default(), options)?.close()?;
     let (_, verifier) = verifier.finish(&args.log)?;
     note(&format!(
         "log created in {}; back up its root key {}, and hand out its verifier key {}",

@@ -15,6 +15,9 @@ use crate::shell::quoted;
 /// The most faults and gaps that are shown one by one.
 const SHOWN_MAX: usize = 100;
 
+/// The words of faults by which a log is an older copy of itself.
+const OLDER_COPY: &str = "an older copy of the log was put back";
+
 /// The treatment of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDamage {
@@ -77,10 +80,10 @@ pub(super) fn read(
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
                 match failure.status() {
-                Status::Broken => failure.remedy(
+                Status::Broken => older_copy(failure.remedy(
                     "see all faults with: probity verify DIR; take what is left with --damaged-too, which ends with \
                      status 3 too",
-                ),
+                )),
                 _ => failure,
             }
             };
@@ -95,6 +98,16 @@ pub(super) fn read(
     }
 }
 
+/// Adds, where newer second copies show an older copy of the log, how it is read on purpose.
+pub(super) fn older_copy(failure: Failure) -> Failure {
+    if !failure.clause().contains(OLDER_COPY) {
+        return failure;
+    }
+    failure.also(
+        "an older copy that is meant is read in a folder of its own, without DIR.heads beside it and with PROBITY_HEADS unset",
+    )
+}
+
 /// Returns the status of a command that otherwise succeeds.
 pub(super) fn status_after(damage: &Damage) -> Status {
     if damage.is_none() {
@@ -104,11 +117,22 @@ pub(super) fn status_after(damage: &Damage) -> Status {
     }
 }
 
-/// Reports that a log holds no entry about `subject`, which may be mistyped or known by another
+/// Reports that a log holds no entry about `subject`, who may be mistyped or known by another
 /// name.
 pub(super) fn nothing_about(subject: &str, log: &Path) {
+    nothing_found(&format!(" about {subject}"), true, log);
+}
+
+/// Reports that a log holds none of the entries that `described` says; where they are those about
+/// a person, who may be mistyped or known by another name, names that of disguises.
+pub(super) fn nothing_found(described: &str, are_about_one: bool, log: &Path) {
+    let name = if are_about_one {
+        "; those of disguises are about the name that is told by: probity disguise subject-name"
+    } else {
+        ""
+    };
     note(&format!(
-        "0 entries about {subject} found in {}; those of disguises are about the name that is told by: probity disguise subject-name",
+        "0 entries{described} found in {}{name}",
         log.display()
     ));
 }

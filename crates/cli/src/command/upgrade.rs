@@ -11,7 +11,7 @@ use probity_log::{
 use serde::Serialize;
 
 use super::copies::{reading_places, warn_of_none};
-use super::init::{VerifierFile, check_place};
+use super::init::{VerifierFile, check_no_heads, check_place};
 use super::verify::status_of;
 use super::{check_is_log, read_geometry};
 use crate::args::Upgrade;
@@ -136,6 +136,9 @@ fn upgrade(
     environment.check_heads()?;
     let options = environment.log_options();
     check_place(new, &options)?;
+    if !Log::exists(new)? {
+        check_no_heads(new, &options)?;
+    }
     let verifier_path = verifier_path_beside(new);
     // A run that a crash ended leaves the log without this file, or without some streams.
     let verifier = (!verifier_path.exists())

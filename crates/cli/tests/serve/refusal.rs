@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -401,6 +402,22 @@ fn is_refused(place: &Place, text: &str, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "{word} is not in {said}");
     }
+}
+
+/// A slip in the address of a database in a file showed with the first request only.
+#[test]
+fn a_database_in_a_file_that_is_not_there_is_told_at_the_start() {
+    let place = Place::sqlite();
+    place.stop();
+    let good = fs::read_to_string(place.path("probity.toml")).unwrap();
+    assert!(good.contains("sqlite:") && good.contains("127.0.0.1:0"));
+    // The address is taken, so that the server ends by itself.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = good.replace("127.0.0.1:0", &address);
+    let text = text.replace("sqlite:", "sqlite:not-");
+    let words = ["warning: the database app cannot be opened", &address];
+    is_refused(&place, &text, &words);
 }
 
 #[test]

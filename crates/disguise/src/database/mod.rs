@@ -472,6 +472,12 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     }
 }
 
+/// Returns whether `url` begins like the address of a database, as for [`connect`].
+pub fn is_address(url: &str) -> bool {
+    url.split_once(':')
+        .is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+}
+
 /// Returns whether the address of a database, as for [`connect`], contains a password: the list of
 /// processes shows the arguments of a program to everybody.
 pub fn holds_password(url: &str) -> bool {

@@ -19,6 +19,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, ahead, frames};
+use crate::head_origin::{log_of, named_in};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
 
@@ -499,7 +500,14 @@ impl Opening<'_> {
         if let Some(origin) = note_origin(note).filter(|origin| *origin != self.origin)
             && claimed(note).is_some()
         {
-            let detail = format!("is of {origin}, another stream or log");
+            let detail = if log_of(note).as_deref() == named_in(&self.origin) {
+                format!("is of {origin}, another stream")
+            } else {
+                format!(
+                    "is of {origin}, another log: a log has a folder of second copies of its own; name this log's (--heads, PROBITY_HEADS), \
+                     and leave these copies where they are"
+                )
+            };
             faults.push(Fault::new(FaultClass::Checkpoint, self.name, KEPT, detail));
             return None;
         }
@@ -509,7 +517,7 @@ impl Opening<'_> {
             return self.open(note, KEPT, faults).or(strange);
         };
         let detail = format!(
-            "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back",
+            "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back, or another log of its name keeps its copies there",
             frames(later.size())
         );
         let fault = Fault::new(FaultClass::Rollback, self.name, KEPT, detail);

@@ -66,7 +66,7 @@ impl Brought {
 
 /// Parses the first line of a file.
 fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
-    CredentialLine::parse(&first_line(path)?).map_err(|error| match error {
+    CredentialLine::parse(&first_line(path, "the credential")?).map_err(|error| match error {
         Error::Suite { .. } => {
             Failure::new(format!("the key in {} cannot be used", path.display()))
                 .because(error)
@@ -89,7 +89,7 @@ fn read_share(path: &Path) -> Result<TokenShare, Failure> {
 
 /// Reads the password on the first line of a file.
 pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    let line = first_line(path)?;
+    let line = first_line(path, "the password")?;
     if line.is_empty() {
         return Err(
             Failure::new(format!("{} holds no password", path.display()))
@@ -144,10 +144,10 @@ impl CredentialFile {
     }
 }
 
-/// Returns the first line of the file at `path`, or of standard input. A line over
+/// Returns the first line of the file at `path`, which holds `what`, or of standard input. A line over
 /// [`LINE_BYTES_MAX`] is refused: a password cut short would open by its prefix alone.
-pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    let failed = |error| Failure::file("read the credential in", path, error);
+pub(super) fn first_line(path: &Path, what: &str) -> Result<Zeroizing<String>, Failure> {
+    let failed = |error| Failure::file(&format!("read {what} in"), path, error);
     let mut text = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));
     let source: Box<dyn io::Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())

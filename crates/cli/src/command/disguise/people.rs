@@ -25,6 +25,8 @@ struct ListedForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
     pending: bool,
+    /// True while its chunks are not all done.
+    unfinished: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
 }
@@ -128,6 +130,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.list(&user, &brought.credential(), time);
+    let unfinished = engine.unfinished().map_err(refused)?;
     let (listed, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let forms: Vec<ListedForm> = listed
         .iter()
@@ -135,6 +138,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             id: it.id.to_string(),
             time: it.time.map(format_time),
             pending: it.pending,
+            unfinished: unfinished.contains(&it.id),
             expires: it.expires.map(format_time),
         })
         .collect();
@@ -144,10 +148,20 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     } else {
         for it in &forms {
             let time = it.time.as_deref().unwrap_or("-");
-            let pending = if it.pending { "  revealed in part" } else { "" };
             let until = it.expires.as_deref();
             let until = until.map_or_else(String::new, |end| format!("  until {end}"));
-            output.line(&format!("{}  {time}{until}{pending}", it.id))?;
+            // A reveal may have put nothing back.
+            let pending = if it.pending {
+                "  a reveal left something hidden"
+            } else {
+                ""
+            };
+            let unfinished = if it.unfinished {
+                "  not done yet: disguise resume"
+            } else {
+                ""
+            };
+            output.line(&format!("{}  {time}{until}{pending}{unfinished}", it.id))?;
         }
     }
     output.flush()?;

@@ -61,7 +61,7 @@ pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
 
 /// Reads the key from a file made by `receipt-key`.
 pub(in crate::command) fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
-    signer_of(path, &first_line(path)?)
+    signer_of(path, &first_line(path, "the key that signs receipts")?)
 }
 
 fn signer_of(path: &Path, line: &str) -> Result<SigningKey, Failure> {

@@ -1,5 +1,6 @@
 //! `probity export`: streams entries out of a log.
 
+mod actions;
 mod csv_rows;
 
 use std::io::{self, BufWriter, Write};
@@ -44,12 +45,13 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
             counted(counts.partly, "entry", "entries")
         ));
     }
-    if let (Some(subject), 0) = (&args.filter.subject, counts.entries) {
-        reading::nothing_about(subject, &args.dir);
+    let described = args.filter.described();
+    if counts.entries == 0 && !described.is_empty() {
+        reading::nothing_found(&described, args.filter.subject.is_some(), &args.dir);
     }
     if let Some(path) = &args.output {
         note(&format!(
-            "{} in {}",
+            "{}{described} in {}",
             counted(counts.entries, "entry", "entries"),
             path.display()
         ));
@@ -152,5 +154,8 @@ fn export<W: Write>(
     });
     progress.clear();
     counts.status = reading::status_after(&read?);
+    if let (Some(action), 0) = (&args.filter.action, counts.entries) {
+        actions::check(action, args, reader)?;
+    }
     Ok((counts, form.into_inner().map_err(fail)?))
 }

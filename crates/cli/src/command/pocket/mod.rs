@@ -37,6 +37,8 @@ use crate::output_guard::protect;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
+/// The beginning of the database's words for a name that no table has.
+const NO_TABLE: &str = "there is no table ";
 
 /// The remedy for a full chip, for commands that change a database.
 const MORE_ROOM: &str = "the committed rows are safe; probity pocket reorganize FILE makes room as long as there is as much free as it writes; \
@@ -284,6 +286,11 @@ impl Place {
                 .because(error)
                 .remedy("create the database with more --ram, or with fewer or narrower tables"),
             Error::SecureStore | Error::Flash(FlashError::Medium) => self.medium(error),
+            Error::Sql { ref what, .. } if what.starts_with(NO_TABLE) => {
+                Failure::new("the pocket database refuses")
+                    .because(error)
+                    .remedy(format!("see the tables with: probity pocket stats {file}"))
+            }
             error => Failure::new("the pocket database refuses").because(error),
         }
     }

@@ -200,7 +200,18 @@ impl<'a> Takeover<'a> {
                 values.push(match (form.value(cell, text), key) {
                     (Err(Unfit::Null), None) if null_as_empty => form.empty(),
                     (Ok(value), _) => value,
-                    (Err(unfit), key) => return Err(refusal(&name, &column.name, unfit, key)),
+                    (Err(unfit), key) => {
+                        let refused = refusal(&name, &column.name, unfit, key);
+                        // One empty value may stand in such a column.
+                        let is_unique = unfit == Unfit::Null && is_unique(table, &column.name);
+                        return Err(if is_unique {
+                            refused.also(&format!(
+                                "where more than one row has NULL, add --plain {name}, which leaves its unique keys out"
+                            ))
+                        } else {
+                            refused
+                        });
+                    }
                 });
             }
             import.row(&values)
