@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(
 }
 
 /// Draws the durations by how many appends there are to one that takes longer.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn plot(half: &HalfRate) -> Result<String, BenchError> {
     let line = |label: &str, sorted: &[f64]| {
         let least = TAILS.iter().filter(|tail| **tail <= sorted.len() as f64);

@@ -104,10 +104,11 @@ impl Running {
     fn end(mut self) -> (u64, Option<i32>, String) {
         let late = Instant::now() + Duration::from_secs(30);
         while self.child.try_wait().unwrap().is_none() {
-            if Instant::now() > late {
+            let is_late = Instant::now() > late;
+            if is_late {
                 self.child.kill().unwrap();
-                panic!("the proxy goes on");
             }
+            assert!(!is_late, "the proxy goes on");
             sleep(Duration::from_millis(20));
         }
         let mut said = String::new();
