@@ -416,7 +416,7 @@ fn a_database_in_a_file_that_is_not_there_is_told_at_the_start() {
     let address = taken.local_addr().unwrap().to_string();
     let text = good.replace("127.0.0.1:0", &address);
     let text = text.replace("sqlite:", "sqlite:not-");
-    let words = ["warning: the database app cannot be opened", &address];
+    let words = ["warning: the database other cannot be opened", &address];
     is_refused(&place, &text, &words);
 }
 
