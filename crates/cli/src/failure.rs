@@ -215,6 +215,13 @@ impl Failure {
         Some(remedy.replace(HEADS_SAID, said))
     }
 
+    /// Turns a refusal because of another log's files into one of a command that would have made a
+    /// log: no evidence is broken.
+    pub(crate) const fn before_a_log(mut self) -> Self {
+        self.status = Status::Failed;
+        self
+    }
+
     /// Returns the exit status of the program.
     pub const fn status(&self) -> Status {
         self.status
@@ -281,6 +288,7 @@ const fn status_of(error: &LogError) -> Status {
         | LogError::RolledBack { .. }
         | LogError::Lost { .. }
         | LogError::KeysLost { .. }
+        | LogError::HeadsOfAnother { .. }
         | LogError::Losses(_) => Status::Broken,
         _ => Status::Failed,
     }

@@ -166,7 +166,7 @@ fn every_command_says_that_the_copies_are_another_logs() {
         ],
     ];
     for args in commands {
-        let (_, said) = probity(at, Some("h"), args, 1);
+        let (_, said) = probity(at, Some("h"), args, 3);
         is_about_another(&said, "h");
     }
     let verifications: [(Option<&str>, &[&str]); 2] = [

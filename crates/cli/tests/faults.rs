@@ -338,7 +338,9 @@ fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
     );
     // The verifier key is written last: where it is there, the log was complete, and nothing replaces it.
     let refused = run(folder.path(), &["init", "audit"], b"");
-    assert!(text(&refused.stderr).contains("verifier key audit.vkey: it is there already"));
+    assert!(
+        text(&refused.stderr).contains("audit.vkey is there already, the verifier key of a log")
+    );
     fs::remove_file(folder.path().join("audit.vkey")).unwrap();
     let again = run(folder.path(), &["init", "audit"], b"");
     assert!(again.status.success(), "{}", text(&again.stderr));
@@ -496,7 +498,7 @@ fn a_log_put_back_from_a_copy_is_refused_by_the_heads_kept_elsewhere() {
     // Another log must not take the place of this one's heads.
     let taken = run(&["init", "another"]);
     assert!(!taken.status.success());
-    assert!(text(&taken.stderr).contains("second copy of the head"));
+    assert!(text(&taken.stderr).contains("second copies of the heads of another log"));
     assert!(run(&["append", "audit"]).status.success());
 }
 

@@ -168,7 +168,8 @@ pub(super) fn check_no_heads(dir: &Path, options: &Options) -> Result<(), Failur
     match places.heads_owner()? {
         Some(of) => {
             let heads = places.heads_path().to_owned();
-            Err(LogError::HeadsOfAnother { heads, of }.into())
+            let failure = Failure::from(LogError::HeadsOfAnother { heads, of });
+            Err(failure.before_a_log())
         }
         None => Ok(()),
     }
