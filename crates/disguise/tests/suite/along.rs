@@ -208,7 +208,7 @@ pub(crate) fn rows_of_nobody_stay_with_rows_of_whoever_came_back_meanwhile() {
     }
 }
 
-/// Whoever comes to the id of nobody meanwhile gets no rows that were owned through one of theirs;
+/// A newcomer to the id of nobody gets no rows that were owned through one of theirs;
 /// those wait. A row that named them itself names them again.
 pub(crate) fn rows_that_went_along_wait_for_whoever_came_to_an_id_of_nobody() {
     let rows = [
