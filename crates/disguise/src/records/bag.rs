@@ -1,4 +1,4 @@
-//! The bytes of a bag and of the locator that finds it (docs/disguise.md, "Records").
+//! The bytes of a bag (docs/disguise.md, "Records").
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,10 @@ use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
 use super::repeat::{Values, Writer};
-use super::section::{Change, Copied, Modified, Origin, PrincipalKind, Section, SpeaksFor};
+use super::section::{Change, Copied, Modified, PrincipalKind, Section, SpeaksFor};
 use crate::crypto::KEY_BYTES;
 use crate::crypto::suite::{PublicKey, Suite};
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
-use crate::records::day::Day;
 use crate::records::succession::Fingerprint;
 
 /// The version of the bag's form, in which every public key is one of X25519.
@@ -21,14 +20,6 @@ const BAG_VERSION_OF_SUITES: u8 = 3;
 const BAG_VERSION_OF_NOBODY: u8 = 4;
 /// The version that also says by their keys whom its rows name.
 const BAG_VERSION_OF_KEYS: u8 = 5;
-/// The version of the locator's form.
-const LOCATOR_VERSION: u8 = 3;
-/// The version of locators that did not say whose they are.
-const LOCATOR_VERSION_UNOWNED: u8 = 2;
-/// Every locator has this length before it is sealed.
-pub(crate) const LOCATOR_BYTES: usize = 80;
-/// Bytes of the salted hash that identifies the owner of a locator.
-pub(crate) const OWNER_BYTES: usize = 16;
 /// The most entries a list in a bag may have.
 const LIST_MAX: usize = 1 << 28;
 /// The least padded length.
@@ -413,103 +404,11 @@ fn padded_bytes(bytes: usize) -> usize {
     bytes.div_ceil(step).saturating_mul(step)
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent flags of one byte"
-)]
-/// The location and key of a bag, sealed to its principal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Locator {
-    pub(crate) origin: Origin,
-    /// Seals the parts of the bag and names them.
-    pub(crate) key: [u8; KEY_BYTES],
-    pub(crate) parts: u32,
-    /// The bag holds speaks-for records.
-    pub(crate) speaks_for: bool,
-    /// The bag holds changes that its own disguise made to its principal's rows.
-    pub(crate) changes: bool,
-    /// The bag holds copies of shared rows that its principal had left before.
-    pub(crate) copies: bool,
-    /// The bag holds overwritten values.
-    pub(crate) values: bool,
-    /// A reveal was asked for and left something disguised; later reveals try again.
-    pub(crate) pending: bool,
-    /// A salted hash of its principal; older locators have none.
-    pub(crate) owner: Option<[u8; OWNER_BYTES]>,
-}
-
-impl Locator {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let version = match self.owner {
-            Some(_) => LOCATOR_VERSION,
-            None => LOCATOR_VERSION_UNOWNED,
-        };
-        let mut out = vec![version];
-        out.extend_from_slice(&self.origin.disguise.to_le_bytes());
-        out.extend_from_slice(&self.origin.time.to_le_bytes());
-        out.extend_from_slice(&self.origin.updates.to_le_bytes());
-        out.extend_from_slice(&self.key);
-        out.extend_from_slice(&self.parts.to_le_bytes());
-        out.push(
-            u8::from(self.speaks_for)
-                | u8::from(self.changes) << 1
-                | u8::from(self.pending) << 2
-                | u8::from(self.copies) << 3
-                | u8::from(self.values) << 4,
-        );
-        out.extend_from_slice(&self.origin.expires.number().to_le_bytes());
-        out.push(self.origin.cohort);
-        out.extend_from_slice(&self.owner.unwrap_or_default());
-        out.resize(LOCATOR_BYTES, 0);
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes, "locator");
-        let version = reader.u8()?;
-        if !matches!(version, LOCATOR_VERSION | LOCATOR_VERSION_UNOWNED) {
-            return Err(reader.error("has an unknown version"));
-        }
-        let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
-        let (updates, key) = (reader.u32()?, reader.array()?);
-        let (parts, flags) = (reader.u32()?, reader.u8()?);
-        let (expires, cohort) = (Day::from_number(reader.u32()?), reader.u8()?);
-        let owner = match version {
-            LOCATOR_VERSION => Some(reader.array()?),
-            _ => None,
-        };
-        if flags > 31 || has_rest(&reader) {
-            return Err(reader.error("has wrong padding"));
-        }
-        Ok(Self {
-            origin: Origin {
-                disguise,
-                time,
-                updates,
-                expires,
-                cohort,
-            },
-            key,
-            parts,
-            speaks_for: flags & 1 != 0,
-            changes: flags & 2 != 0,
-            pending: flags & 4 != 0,
-            copies: flags & 8 != 0,
-            values: flags & 16 != 0,
-            owner,
-        })
-    }
-}
-
-fn has_rest(reader: &Reader<'_>) -> bool {
-    reader.rest().iter().any(|byte| *byte != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::crypto::SecretKey;
-    use crate::records::samples::{full_bag, full_locator};
+    use crate::records::samples::full_bag;
 
     #[test]
     fn a_bag_comes_back_and_no_cut_or_flip_panics() {
@@ -572,6 +471,31 @@ mod tests {
         }
     }
 
+    /// Such rows take no bytes, so that a few bytes could ask for hundreds of millions of them.
+    #[test]
+    fn a_bag_with_rows_without_columns_is_refused() {
+        let removed = Change::Removed {
+            columns: Vec::new(),
+            rows: vec![Vec::new()],
+        };
+        let row = Vec::new();
+        let copied = Change::Copied {
+            departed: false,
+            columns: Vec::new(),
+            rows: vec![Copied { version: 1, row }],
+        };
+        for change in [removed, copied] {
+            let mut bag = full_bag();
+            bag.sections = vec![Section {
+                step: 0,
+                table: "notes".into(),
+                change,
+            }];
+            let refused = Bag::decode(&bag.encode()).unwrap_err().to_string();
+            assert!(refused.contains("without columns"), "{refused}");
+        }
+    }
+
     #[test]
     fn size_classes_cost_little_and_are_few() {
         let classes: BTreeSet<usize> = (1..100_000).map(padded_bytes).collect();
@@ -581,13 +505,5 @@ mod tests {
                 .all(|bytes| padded_bytes(bytes) >= bytes
                     && padded_bytes(bytes) * 100 <= bytes * 113)
         );
-    }
-
-    #[test]
-    fn a_locator_comes_back() {
-        let locator = full_locator(Some([6; OWNER_BYTES]));
-        let bytes = locator.encode();
-        assert_eq!(bytes.len(), LOCATOR_BYTES);
-        assert_eq!(Locator::decode(&bytes).unwrap(), locator);
     }
 }

@@ -1,7 +1,8 @@
 //! The parsers of sealed records, for the fuzz targets.
 
 use super::samples::{full_bag, full_locator};
-use crate::records::bag::{Bag, Locator, OWNER_BYTES};
+use crate::records::bag::Bag;
+use crate::records::locator::{Locator, OWNER_BYTES};
 
 /// Reads a bag and encodes it again; nothing where it is refused.
 pub fn bag(bytes: &[u8]) -> Option<Vec<u8>> {

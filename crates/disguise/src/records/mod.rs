@@ -14,6 +14,7 @@ pub mod fuzz;
 pub(crate) mod hold;
 pub(crate) mod holder;
 pub(crate) mod installation;
+pub(crate) mod locator;
 pub(crate) mod name;
 mod named;
 pub(crate) mod principal;

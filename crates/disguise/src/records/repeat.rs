@@ -84,11 +84,18 @@ impl Values {
     }
 
     /// Reads a row of `width` values.
+    ///
+    /// # Errors
+    /// For a row that is not well-formed, and for one without values: it takes no bytes, and a
+    /// count of such rows would be bounded by nothing.
     pub(super) fn row(
         &mut self,
         reader: &mut Reader<'_>,
         width: usize,
     ) -> Result<Vec<Value>, DecodeError> {
+        if width == 0 {
+            return Err(reader.error("has a row without columns"));
+        }
         let mut row = Vec::with_capacity(width.min(self.above.len()));
         for place in 0..width {
             if reader.rest().first() == Some(&ABOVE) {
@@ -164,6 +171,7 @@ mod tests {
         reader.finish().unwrap();
         known.begin();
         assert!(known.row(&mut Reader::new(&[ABOVE], "values"), 1).is_err());
+        assert!(known.row(&mut Reader::new(&[0], "values"), 0).is_err());
         let mut reader = Reader::new(&[REPEATED, 0], "values");
         assert!(Values::default().take(&mut reader).is_err());
     }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
-use crate::records::bag::{Bag, Locator, OWNER_BYTES};
+use crate::records::bag::Bag;
 use crate::records::day::Day;
+use crate::records::locator::{Locator, OWNER_BYTES};
 use crate::records::section::{
     Change, Copied, Modified, Origin, PrincipalKind, Section, SpeaksFor,
 };

@@ -5,7 +5,8 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::suite::PublicKey;
 use crate::crypto::{KEY_BYTES, derive};
 use crate::error::Error;
-use crate::records::bag::{Bag, Locator, OWNER_BYTES};
+use crate::records::bag::Bag;
+use crate::records::locator::{Locator, OWNER_BYTES};
 use crate::records::section::Origin;
 
 /// A bag about to be stored for a principal.
