@@ -88,6 +88,23 @@ impl Capture {
         self.names.get_or_init(names)
     }
 
+    /// Returns whether the value is an error.
+    pub(super) const fn is_error(&self) -> bool {
+        matches!(self.head.kind, Some(Kind::Error | Kind::BlobError))
+    }
+
+    /// Returns whether the value is an error that begins with one of `words`.
+    pub(super) fn is_error_of(&self, words: &[&[u8]]) -> bool {
+        let text = &self.head.text;
+        self.is_error() && words.iter().any(|word| text.begins_with(word))
+    }
+
+    /// Returns whether the value is an error that says that the server did nothing, for lack of a
+    /// right or a login.
+    pub(super) fn is_denial(&self) -> bool {
+        self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"])
+    }
+
     /// Returns whether the kind of the value is known.
     pub(super) const fn has_head(&self) -> bool {
         self.head.kind.is_some()

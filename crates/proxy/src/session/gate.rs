@@ -1,10 +1,9 @@
 //! The gate of commands: when each is let through, and what the server is sent instead of some.
 
-use super::Session;
-use super::effect::{Effect, ReplyMode};
-use super::pending::Pending;
+use super::effect::ReplyMode;
+use super::exchange::Exchange;
 use crate::command::CommandFacts;
-use crate::resp::{Arguments, put_command};
+use crate::resp::{Arguments, CommandScanner, put_command};
 
 /// The decision whether a command may go to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,76 +25,77 @@ const ZERO_BEFORE_KEYS: &str =
 const DEBUGGER: &str = "the debugger of scripts does not pass through the proxy";
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
-impl Session {
-    /// Returns whether the command `name` may go now.
-    pub(super) fn gate(&self, name: &str) -> Gate {
-        if self.monitoring && !matches!(name, "ping" | "reset" | "quit") {
-            let is_reset = |pending: &Pending| pending.effect == Effect::Reset;
-            return if self.pending.iter().any(is_reset) {
-                Gate::Wait
-            } else {
-                Gate::Refuse(WHILE_MONITORING)
-            };
-        }
-        let arguments = self.commands.arguments();
-        // The server tries each of them, and its one reply does not say which it refused.
-        if name == "hello" && logins(arguments) > 1 {
-            return Gate::Refuse(LOGINS);
-        }
-        if starts_debugger(name, arguments) {
-            return Gate::Refuse(DEBUGGER);
-        }
-        let refusal = match name {
-            "client|reply" => {
-                let mode = ReplyMode::of(arguments);
-                let silent = matches!(mode, Some(ReplyMode::Off | ReplyMode::SkipNext));
-                (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
-            }
-            // A client that logs in halfway through EXEC, or changes the form of messages, cannot
-            // be followed. Its channels at that time are not known yet. The store has neither users
-            // nor channels.
-            "hello" => (self.users && arguments.len() > 1).then_some(IN_MULTI),
-            "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe"
-            | "punsubscribe" | "sunsubscribe" => Some(IN_MULTI),
-            _ => None,
-        };
-        let Some(reason) = refusal else {
-            return Gate::Open;
-        };
-        if self.is_owed() && (self.in_multi || self.multis > 0) {
-            return Gate::Wait;
-        }
-        if self.in_multi {
-            return Gate::Refuse(reason);
-        }
-        Gate::Open
-    }
-
-    /// Returns the bytes that replace the command as it was written. A line becomes its words, so
-    /// that the server splits it in no other way. `CLIENT REPLY` and `CLIENT CAPA` become a request
-    /// that the server answers with the same permission or error, and that changes nothing.
-    pub(super) fn replace(&self, name: &str) -> Option<Vec<u8>> {
-        let arguments = self.commands.arguments();
-        let text = |index: usize| arguments.beginning(index);
-        let words: Vec<&[u8]> = if name == "client|reply" {
-            match ReplyMode::of(arguments) {
-                _ if arguments.len() != 3 => vec![text(0), b"REPLY"],
-                Some(_) => vec![text(0), b"REPLY", b"ON"],
-                None => vec![text(0), b"REPLY", b"?"],
-            }
-        } else if is_capa(name, arguments) {
-            // A capability that no server has, so that it leads the client nowhere.
-            let none: &[&[u8]] = if arguments.len() > 2 { &[b"?"] } else { &[] };
-            [&[text(0), b"CAPA"], none].concat()
-        } else if self.commands.is_inline() {
-            (0..arguments.len()).map(text).collect()
+/// Returns whether the command `name` may go now.
+pub(super) fn gate(name: &str, arguments: &Arguments, exchange: &Exchange) -> Gate {
+    let awaited = &exchange.awaited;
+    if exchange.monitoring && !matches!(name, "ping" | "reset" | "quit") {
+        return if awaited.holds_reset() {
+            Gate::Wait
         } else {
-            return None;
+            Gate::Refuse(WHILE_MONITORING)
         };
-        let mut bytes = Vec::new();
-        put_command(&mut bytes, &words);
-        Some(bytes)
     }
+    // The server tries each of them, and its one reply does not say which it refused.
+    if name == "hello" && logins(arguments) > 1 {
+        return Gate::Refuse(LOGINS);
+    }
+    if starts_debugger(name, arguments) {
+        return Gate::Refuse(DEBUGGER);
+    }
+    let Some(reason) = refusal_in_multi(name, arguments, exchange.identity.has_users()) else {
+        return Gate::Open;
+    };
+    if exchange.is_owed() && awaited.may_be_in_multi() {
+        return Gate::Wait;
+    }
+    if awaited.in_multi() {
+        return Gate::Refuse(reason);
+    }
+    Gate::Open
+}
+
+/// Returns why the command does not pass inside a transaction.
+fn refusal_in_multi(name: &str, arguments: &Arguments, has_users: bool) -> Option<&'static str> {
+    match name {
+        "client|reply" => {
+            let mode = ReplyMode::of(arguments);
+            let silent = matches!(mode, Some(ReplyMode::Off | ReplyMode::SkipNext));
+            (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
+        }
+        // A client that logs in halfway through EXEC, or changes the form of messages, cannot
+        // be followed. Its channels at that time are not known yet. The store has neither users
+        // nor channels.
+        "hello" => (has_users && arguments.len() > 1).then_some(IN_MULTI),
+        "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe"
+        | "sunsubscribe" => Some(IN_MULTI),
+        _ => None,
+    }
+}
+
+/// Returns the bytes that replace the command as it was written. A line becomes its words, so
+/// that the server splits it in no other way. `CLIENT REPLY` and `CLIENT CAPA` become a request
+/// that the server answers with the same permission or error, and that changes nothing.
+pub(super) fn replacement(name: &str, commands: &CommandScanner) -> Option<Vec<u8>> {
+    let arguments = commands.arguments();
+    let text = |index: usize| arguments.beginning(index);
+    let words: Vec<&[u8]> = if name == "client|reply" {
+        match ReplyMode::of(arguments) {
+            _ if arguments.len() != 3 => vec![text(0), b"REPLY"],
+            Some(_) => vec![text(0), b"REPLY", b"ON"],
+            None => vec![text(0), b"REPLY", b"?"],
+        }
+    } else if is_capa(name, arguments) {
+        // A capability that no server has, so that it leads the client nowhere.
+        let none: &[&[u8]] = if arguments.len() > 2 { &[b"?"] } else { &[] };
+        [&[text(0), b"CAPA"], none].concat()
+    } else if commands.is_inline() {
+        (0..arguments.len()).map(text).collect()
+    } else {
+        return None;
+    };
+    let mut bytes = Vec::new();
+    put_command(&mut bytes, &words);
+    Some(bytes)
 }
 
 /// Returns whether the command is `CLIENT CAPA`, which a server may not describe.

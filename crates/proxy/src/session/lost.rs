@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use super::effect::Effect;
+use super::exchange::Exchange;
+use super::name_of;
 use super::pending::Pending;
 use super::perhaps::Perhaps;
 use super::record::Known;
-use super::{Session, name_of};
 
 /// The possible users and databases, and the same as members of a payload.
 type Lost = (Perhaps, Option<Arc<str>>);
 
-impl Session {
+impl Exchange {
     /// Records commands that are still without a reply when none can come any more.
-    pub fn server_lost(&mut self) {
-        let is_exec = |pending: &Pending| pending.effect == Effect::Exec;
-        // A queued command without an EXEC was not executed.
-        let executed = self.exec_left > 0 || self.pending.iter().any(is_exec);
+    pub(super) fn server_lost(&mut self) {
+        let (queued, executed, pending) = self.awaited.take_lost();
         let known = if executed {
             Known::Lost
         } else {
@@ -26,13 +25,12 @@ impl Session {
         if let Some(pending) = self.doubt.take() {
             self.lose(pending, Known::Lost, &mut perhaps);
         }
-        for pending in std::mem::take(&mut self.queued) {
+        for pending in queued {
             self.lose(pending, known, &mut perhaps);
         }
-        for pending in std::mem::take(&mut self.pending) {
+        for pending in pending {
             self.lose(pending, Known::Lost, &mut perhaps);
         }
-        (self.pending_bytes, self.queued_bytes, self.exec_left) = (0, 0, 0);
         self.early = None;
         // Of a reply that has no end the client sees no more.
         self.received = self.settled;
@@ -48,13 +46,13 @@ impl Session {
         let user = user.map(name_of);
         let is_reset = pending.effect == Effect::Reset;
         // The name decides who is named where nobody has logged in, or perhaps nobody is any more.
-        let names = self.principal.is_none() || perhaps.0.holds_reset();
+        let names = self.identity.is_nobody() || perhaps.0.holds_reset();
         let name = pending.effect.name().filter(|_| names);
         let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
-        let mut actor = self.actor_of(&pending.effect, false);
+        let mut actor = self.identity.actor_of(&pending.effect, false);
         // Nobody was accepted for certain once a login may have succeeded.
         if perhaps.0.names_actors() {
-            let actor = actor.get_or_insert_with(|| Box::new(self.actor.clone()));
+            let actor = actor.get_or_insert_with(|| Box::new(self.identity.actor().clone()));
             actor.submitter.clear();
         }
         self.record_as(pending, known, actor, perhaps.1.clone());

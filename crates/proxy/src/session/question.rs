@@ -2,16 +2,17 @@
 
 use probity_format::Outcome;
 
+use super::capture::Capture;
 use super::effect::Effect;
+use super::end::End;
+use super::exchange::Exchange;
+use super::name_of;
 use super::pending::Pending;
 use super::record::Known;
-use super::reply::End;
-use super::{Session, name_of};
-use crate::audit::Actor;
 use crate::command::CommandFacts;
 use crate::resp::put_command;
 
-impl Session {
+impl Exchange {
     /// Returns whether only the server knows who the client is, or which name it has, after an
     /// error in reply to this one. `HELLO` logs in before it looks at its other options, and some
     /// servers take its name before that.
@@ -19,88 +20,47 @@ impl Session {
         // The server refuses a subscribed client everything, the questions too, and has looked at
         // nothing.
         let looked = self.resp3 || !self.channels.any();
-        let concerns = self.may_have_logged_in(effect) || self.may_have_named(effect);
-        self.users && looked && concerns && matches!(effect, Effect::Hello { .. })
-    }
-
-    /// A denial says that the login did not succeed; whoever was logged in still is.
-    fn may_have_logged_in(&self, effect: &Effect) -> bool {
-        effect.user().is_some() && !self.is_denial()
-    }
-
-    /// A server looks at the options in their order, or at none of them before it logs in.
-    fn may_have_named(&self, effect: &Effect) -> bool {
-        let Effect::Hello {
-            name, login_first, ..
-        } = effect
-        else {
-            return false;
-        };
-        name.is_some() && !(*login_first && self.is_error_of(&[b"WRONGPASS"]))
+        let concerns =
+            may_have_logged_in(effect, &self.capture) || may_have_named(effect, &self.capture);
+        self.identity.has_users() && looked && concerns && matches!(effect, Effect::Hello { .. })
     }
 
     /// Asks after a refused `HELLO`. Where it may have logged in, its entry waits for the answer.
     pub(super) fn question_identity(&mut self, pending: Pending) {
-        let named = self.may_have_named(&pending.effect);
-        if self.may_have_logged_in(&pending.effect) {
+        let named = may_have_named(&pending.effect, &self.capture);
+        if may_have_logged_in(&pending.effect, &self.capture) {
             self.doubt = Some(pending);
             self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
         } else {
-            let actor = self.actor_of(&pending.effect, false);
+            let actor = self.identity.actor_of(&pending.effect, false);
             self.record_as(pending, Known::Reply, actor, None);
         }
         if named {
-            self.name_owed = false;
+            self.identity.owe_name(false);
             self.ask_name();
         }
     }
 
-    /// Records the login in doubt, now that the server says who is logged in. It succeeded if that
-    /// is its user, and was nobody or another one before.
+    /// Records the login in doubt, now that the server says who is logged in.
     fn settle_doubt(&mut self, told: Option<&str>) {
         let Some(pending) = self.doubt.take() else {
             return;
         };
-        let nobody = if self.locked { None } else { Some("default") };
-        let before = self.principal.as_deref().or(nobody);
-        let user = pending.effect.user().map(name_of);
-        let proven = told.is_some() && told == user.as_deref() && before != told;
+        let proven = self.identity.proves(&pending.effect, told);
         let outcome = if proven { Outcome::Ok } else { Outcome::Failed };
-        let actor = self.actor_of(&pending.effect, proven);
+        let actor = self.identity.actor_of(&pending.effect, proven);
         self.record_as(pending, Known::Told(outcome), actor, None);
-    }
-
-    /// The actor of a command that is a login: the user that it is for, whatever comes of it.
-    pub(super) fn actor_of(&self, effect: &Effect, is_proven: bool) -> Option<Box<Actor>> {
-        let mut actor = self.actor.clone();
-        (actor.name, actor.claimed.actor) = (name_of(effect.user()?), !is_proven);
-        if is_proven {
-            actor.submitter.clone_from(&actor.name);
-        }
-        Some(Box::new(actor))
-    }
-
-    /// Returns whether something is to be asked for once a login succeeds.
-    pub(super) const fn owes(&self) -> bool {
-        self.db_owed.is_some() || self.name_owed
-    }
-
-    /// Returns whether the transaction that `EXEC` would end holds a login.
-    pub(super) fn transaction_logs_in(&self) -> bool {
-        let mut all = self.queued.iter().chain(&self.pending);
-        all.any(|pending| pending.effect.user().is_some())
     }
 
     /// Returns whether a question of the proxy's own may go: nothing of the client is under way,
     /// and no transaction is open.
     pub(super) fn may_ask(&self) -> bool {
-        let others = self.pending.iter().any(|pending| !pending.own);
-        !others && !self.in_multi && self.begun.is_none()
+        self.awaited.has_no_command() && !self.awaited.in_multi() && self.begun.is_none()
     }
 
     /// Asks what the server answers nobody before a login.
     pub(super) fn ask_what_is_owed(&mut self) {
-        if let Some(db) = self.db_owed.take() {
+        if let Some(db) = self.identity.take_db_owed() {
             let number = db.to_string();
             self.ask(
                 "select",
@@ -108,7 +68,7 @@ impl Session {
                 &[b"SELECT", number.as_bytes()],
             );
         }
-        if std::mem::take(&mut self.name_owed) {
+        if self.identity.take_name_owed() {
             self.ask_name();
         }
     }
@@ -118,9 +78,10 @@ impl Session {
     pub(super) fn awaits_name(&mut self, facts: Option<&CommandFacts>) -> bool {
         let is_free =
             |facts: &CommandFacts| matches!(&*facts.name, "auth" | "hello" | "quit" | "reset");
-        let is_silent = self.in_multi || self.monitoring || !self.resp3 && self.channels.any();
+        let is_silent =
+            self.awaited.in_multi() || self.monitoring || !self.resp3 && self.channels.any();
         let is_begun = self.begun.is_some() || self.name_asked;
-        if !self.name_owed || is_begun || is_silent || facts.is_some_and(is_free) {
+        if !self.identity.owes_name() || is_begun || is_silent || facts.is_some_and(is_free) {
             return false;
         }
         if !self.is_owed() {
@@ -138,11 +99,11 @@ impl Session {
     fn ask(&mut self, name: &'static str, effect: Effect, words: &[&[u8]]) {
         let bytes = self.question.get_or_insert_default();
         put_command(bytes, words);
-        self.await_reply(Pending::own(name, effect));
+        self.awaited.push(Pending::own(name, effect));
     }
 
     pub(super) fn own_answer(&mut self, effect: &Effect) -> Result<(), End> {
-        let failed = self.is_error();
+        let failed = self.capture.is_error();
         match effect {
             Effect::WhoAmI if !failed => {
                 let Some(user) = self.capture.head.text.name() else {
@@ -150,45 +111,62 @@ impl Session {
                 };
                 let user = name_of(&user);
                 self.settle_doubt(Some(&user));
-                if self.principal.is_some() || user != "default" || self.locked {
-                    self.principal = Some(user);
-                }
-                self.refresh_actor();
-                if self.principal.is_some() {
+                self.identity.take_user(user);
+                if !self.identity.is_nobody() {
                     self.ask_what_is_owed();
                 }
                 Ok(())
             }
             // Nobody is.
-            Effect::WhoAmI if self.is_error_of(&[b"NOAUTH"]) => {
+            Effect::WhoAmI if self.capture.is_error_of(&[b"NOAUTH"]) => {
                 self.settle_doubt(None);
                 Ok(())
             }
-            Effect::WhoAmI if self.is_error_of(&[b"NOPERM"]) => Err(End::Identity),
-            Effect::WhoAmI if self.is_error_of(&[b"ERR "]) => Err(End::NoIdentity),
-            Effect::GetName if !failed || self.is_error_of(&[b"NOAUTH", b"NOPERM", b"ERR "]) => {
-                self.name_owed = self.is_error_of(&[b"NOAUTH"]);
-                self.name = self.name_told();
-                self.refresh_actor();
+            Effect::WhoAmI if self.capture.is_error_of(&[b"NOPERM"]) => Err(End::Identity),
+            Effect::WhoAmI if self.capture.is_error_of(&[b"ERR "]) => Err(End::NoIdentity),
+            Effect::GetName
+                if !failed || self.capture.is_error_of(&[b"NOAUTH", b"NOPERM", b"ERR "]) =>
+            {
+                let owed = self.capture.is_error_of(&[b"NOAUTH"]);
+                self.identity.owe_name(owed);
+                self.identity.take_name(name_told(&self.capture));
                 Ok(())
             }
             Effect::Select { .. } if !failed => {
-                self.apply(effect);
+                self.identity.apply(effect);
                 Ok(())
             }
-            Effect::Select { .. } if self.is_error_of(&[b"NOPERM"]) => Err(End::NoSelect),
-            Effect::Select { .. } if self.is_error_of(&[b"ERR "]) => Err(End::NoDatabase),
+            Effect::Select { .. } if self.capture.is_error_of(&[b"NOPERM"]) => Err(End::NoSelect),
+            Effect::Select { .. } if self.capture.is_error_of(&[b"ERR "]) => Err(End::NoDatabase),
             // An error of the moment is no answer.
             Effect::WhoAmI | Effect::GetName | Effect::Select { .. } => Err(End::NotNow),
             _ => Err(End::Mismatch("an answer to a question that is none")),
         }
     }
+}
 
-    /// The name in the server's answer. Where it says none, none counts.
-    fn name_told(&self) -> Option<String> {
-        let head = &self.capture.head;
-        let said = !self.is_error() && !head.null;
-        let name = head.text.name().filter(|name| said && !name.is_empty())?;
-        Some(name_of(&name))
-    }
+/// Returns whether a login may have succeeded before the error: a denial says that it did not, and
+/// the user before is still the one logged in.
+fn may_have_logged_in(effect: &Effect, reply: &Capture) -> bool {
+    effect.user().is_some() && !reply.is_denial()
+}
+
+/// Returns whether a name may have been taken before the error. A server looks at the options in
+/// their order, or at none of them before it logs in.
+fn may_have_named(effect: &Effect, reply: &Capture) -> bool {
+    let Effect::Hello {
+        name, login_first, ..
+    } = effect
+    else {
+        return false;
+    };
+    name.is_some() && !(*login_first && reply.is_error_of(&[b"WRONGPASS"]))
+}
+
+/// Returns the name in the server's answer. Where it says none, none counts.
+fn name_told(answer: &Capture) -> Option<String> {
+    let head = &answer.head;
+    let said = !answer.is_error() && !head.null;
+    let name = head.text.name().filter(|name| said && !name.is_empty())?;
+    Some(name_of(&name))
 }
