@@ -1,4 +1,5 @@
-//! Feeds every target its seeds, its corpus and changed forms of both, for a given time.
+//! Feeds every target its seeds, its corpus and changed forms of both, for a given time each, as many
+//! targets at once as there are processors.
 //!
 //! `smoke [--seconds N] [--seed N] [--target NAME]`. An input that breaks a promise is kept under
 //! `fuzz/artifacts/`. The last line says how many targets held.
@@ -9,9 +10,12 @@
 )]
 
 use std::error::Error;
+use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
 
 use probity_fuzz::mutate::{Random, mutated};
@@ -29,24 +33,39 @@ struct Options {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = options(std::env::args().skip(1))?;
     println!("seed {}", options.seed);
-    let mut failed = 0;
-    for target in &options.targets {
-        match fed(target, &options) {
-            Ok((inputs, accepted)) => {
-                println!("{}: {inputs} inputs, {accepted} accepted", target.name);
-            }
-            Err(problem) => {
-                println!("{}: FAILED: {problem}", target.name);
-                failed += 1;
-            }
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let workers = available_parallelism().map_or(1, NonZero::get);
+    // Each target draws by itself, so that the order in which they end changes no input.
+    scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(target) = options.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    failed.fetch_add(usize::from(!told(target, &options)), Ordering::Relaxed);
+                }
+            });
         }
-    }
+    });
+    let failed = failed.into_inner();
     println!("{} passed, {failed} failed", options.targets.len() - failed);
     Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Feeds one target and prints the outcome; whether it held.
+fn told(target: &Target, options: &Options) -> bool {
+    match fed(target, options) {
+        Ok((inputs, accepted)) => {
+            println!("{}: {inputs} inputs, {accepted} accepted", target.name);
+            true
+        }
+        Err(problem) => {
+            println!("{}: FAILED: {problem}", target.name);
+            false
+        }
+    }
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
