@@ -6,6 +6,8 @@ use crate::pattern::Pattern;
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     nodes: Vec<Node>,
+    /// The most patterns that a key is compared with.
+    candidates_max: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -18,11 +20,12 @@ struct Node {
 
 impl PrefixIndex {
     /// Indexes `patterns`; the rank of a pattern is its position.
-    pub(crate) fn new<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Self {
+    pub(crate) fn new<'a>(patterns: impl Iterator<Item = &'a Pattern> + Clone) -> Self {
         let mut index = Self {
             nodes: vec![Node::default()],
+            candidates_max: 0,
         };
-        for (rank, pattern) in patterns.enumerate() {
+        for (rank, pattern) in patterns.clone().enumerate() {
             let mut at = 0;
             for byte in pattern.prefix() {
                 at = index.child_or_new(at, *byte);
@@ -31,7 +34,17 @@ impl PrefixIndex {
                 node.ranks.push(rank);
             }
         }
+        let mut candidates = Vec::new();
+        for pattern in patterns {
+            index.candidates(pattern.prefix(), &mut candidates);
+            index.candidates_max = index.candidates_max.max(candidates.len());
+        }
         index
+    }
+
+    /// Returns the most patterns that any key is compared with.
+    pub(crate) const fn candidates_max(&self) -> usize {
+        self.candidates_max
     }
 
     /// Puts the ranks of the patterns whose literal prefix is a prefix of `key` into `ranks`,

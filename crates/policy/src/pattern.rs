@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use memchr::memmem;
+
 use crate::limits::{PATTERN_BYTES_MAX, STARS_MAX, SUBJECTS_MAX};
 
 /// The byte between the segments of a key.
@@ -297,17 +299,29 @@ fn search(
     subjects: &mut Vec<Range<usize>>,
     last: bool,
 ) -> Option<usize> {
+    let rest = key.get(from..)?;
+    if let ([Step::Literal(literal)], true) = (run, last) {
+        return rest.ends_with(literal).then_some(key.len());
+    }
+    // A client chooses its keys, and each is compared with every pattern that begins with a star.
+    let finder = match run.first() {
+        Some(Step::Literal(literal)) => Some(memmem::Finder::new(literal)),
+        _ => None,
+    };
     let kept = subjects.len();
     let mut ends = vec![None; run.len()];
-    for start in from..=key.len() {
+    let mut at = from;
+    loop {
+        let rest = key.get(at..)?;
+        at += finder.as_ref().map_or(Some(0), |it| it.find(rest))?;
         subjects.truncate(kept);
-        if let Some(end) = match_run(run, key, start, subjects, &mut ends)
+        if let Some(end) = match_run(run, key, at, subjects, &mut ends)
             && (!last || end == key.len())
         {
             return Some(end);
         }
+        at += 1;
     }
-    None
 }
 
 const fn error(reason: String, remedy: &'static str) -> PatternError {
@@ -388,6 +402,52 @@ mod tests {
                 !pattern.matches(&vec![b'a'; 1 << 20], &mut Vec::new()),
                 "{text}"
             );
+        }
+    }
+
+    /// As [`search`] without a finder.
+    fn search_each(
+        run: &[Step],
+        key: &[u8],
+        subjects: &mut Vec<Range<usize>>,
+        last: bool,
+    ) -> Option<usize> {
+        (0..=key.len()).find_map(|start| {
+            subjects.clear();
+            let end = match_run(run, key, start, subjects, &mut []);
+            end.filter(|end| !last || *end == key.len())
+        })
+    }
+
+    #[test]
+    fn a_run_is_found_where_a_look_at_each_place_finds_it() {
+        let runs = [
+            "ab",
+            "a",
+            "a{subject}b",
+            "{subject}b",
+            "aa{any}",
+            "b{subject}",
+        ];
+        let runs = runs.map(|text| Pattern::parse(text).unwrap().runs.remove(0));
+        for number in 0..3_u32.pow(7) {
+            let key: Vec<u8> = (0..7)
+                .map(|at| b"ab:"[(number / 3_u32.pow(at) % 3) as usize])
+                .collect();
+            for run in &runs {
+                for last in [false, true] {
+                    let (mut found, mut expected) = (Vec::new(), Vec::new());
+                    let end = search(run, &key, 0, &mut found, last);
+                    assert_eq!(
+                        end,
+                        search_each(run, &key, &mut expected, last),
+                        "{key:?} {run:?}"
+                    );
+                    if end.is_some() {
+                        assert_eq!(found, expected);
+                    }
+                }
+            }
         }
     }
 

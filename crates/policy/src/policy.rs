@@ -65,6 +65,9 @@ pub struct Policy {
     digest: [u8; 32],
 }
 
+/// The work of a comparison with the shortest key, in bytes.
+const KEY_WORK: usize = 32;
+
 /// The name of the rule for keys that no pattern matches.
 const DEFAULTS: &str = "defaults";
 
@@ -147,6 +150,13 @@ impl Policy {
             default_personal,
             digest: [0; 32],
         }
+    }
+
+    /// Returns the most work of classifying a key of this length, in bytes compared with patterns.
+    pub const fn work_of(&self, bytes: usize) -> usize {
+        bytes
+            .saturating_add(KEY_WORK)
+            .saturating_mul(1 + self.index.candidates_max())
     }
 
     /// Classifies `key`; puts the ranges of its subjects into `subjects`.

@@ -63,6 +63,11 @@ pub struct Actor {
     pub roles: Roles,
 }
 
+/// Bytes of entries that are made at once.
+const BATCH_BYTES: usize = 512 << 10;
+/// The most bytes that are compared with patterns at once: some milliseconds.
+const WORK_MAX: usize = 4 << 20;
+
 /// Entries not handed to the log yet, in order, in two reusable buffers.
 #[derive(Debug)]
 pub struct EntryBatch {
@@ -74,6 +79,8 @@ pub struct EntryBatch {
     subjects: Vec<Range<usize>>,
     /// The last rule, and the name that it has in entries.
     rule: (String, String),
+    /// The work of the turn under way.
+    work: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -99,6 +106,7 @@ impl EntryBatch {
             drafts: Vec::new(),
             subjects: Vec::new(),
             rule: (String::new(), String::new()),
+            work: 0,
         }
     }
 
@@ -120,6 +128,17 @@ impl EntryBatch {
     /// Bytes that the entries occupy here.
     pub const fn bytes(&self) -> usize {
         self.texts.len() + self.bytes.len() + self.drafts.len() * size_of::<Draft>()
+    }
+
+    /// Begins a turn, in which entries are made until [`Self::is_full`].
+    pub(crate) const fn begin_turn(&mut self) {
+        self.work = 0;
+    }
+
+    /// Returns whether the turn is to end: the entries are as many as are made at once, or the keys,
+    /// of which not every one becomes an entry, were as much work as others wait for.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.bytes() > BATCH_BYTES || self.work > WORK_MAX
     }
 
     /// Returns whether no entry waits.
@@ -155,6 +174,7 @@ impl EntryBatch {
     /// a prefix was kept is recorded in any case: the policy cannot be asked about its end.
     pub fn record_key(&mut self, key: Key<'_>, db: u64, actor: &Actor, deed: Deed<'_>) {
         let policy = Arc::clone(&self.policy);
+        self.work = self.work.saturating_add(policy.work_of(key.kept.len()));
         let class = policy.classify(key.kept, &mut self.subjects);
         if !class.personal && key.digest.is_none() {
             return;

@@ -35,6 +35,16 @@ impl Deadline {
         }
     }
 
+    /// Returns the deadline as it stands on a server that may keep what has ended: whether it does
+    /// now is a question, like its time.
+    #[must_use]
+    pub(crate) const fn where_kept(self) -> Self {
+        match self {
+            Self::Now => Self::At(0),
+            other => other,
+        }
+    }
+
     /// Returns whether the deadline has passed. The server's clock had shown `before` already and
     /// did not show more than `after`; `None` if that decides nothing.
     pub fn is_over(self, before: Option<i64>, after: Option<i64>) -> Option<bool> {

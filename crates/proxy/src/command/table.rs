@@ -197,6 +197,11 @@ impl Table {
         names.filter(|name: &&[u8]| !name.contains(&b'|')).collect()
     }
 
+    /// Returns whether the server has an import mode, in which it keeps keys whose time has come.
+    pub(crate) fn has_import_mode(&self) -> bool {
+        self.commands.contains_key(&b"client|import-source"[..])
+    }
+
     /// The command called `name` and its subcommands.
     pub(crate) fn family(&self, name: &str) -> Self {
         let of = |key: &[u8]| {

@@ -389,7 +389,7 @@ impl<K: EntrySink> Connection<K> {
                 self.refusal = Some(reason);
             }
             Next::Time(at) if side.may_be_over(at) => {
-                self.answer = Some(Box::pin(async move { side.time().await }));
+                self.answer = Some(Box::pin(async move { side.ending_time(at).await }));
             }
             Next::Time(_) => {
                 let next = self.session.timed(&side.table(), None);

@@ -120,6 +120,26 @@ impl Side {
         Ok(Answer::Time(time))
     }
 
+    /// Asks for the server's time as one that decides whether a key with the end `at` is gone. A
+    /// server in import mode keeps keys that have ended: then, or where it does not say, no time does.
+    pub(super) async fn ending_time(&self, at: i64) -> io::Result<Answer> {
+        let answer = if at > 0 {
+            self.time().await?
+        } else {
+            // No clock shows a time before 1970.
+            Answer::Time(Some(1))
+        };
+        if !self.table().has_import_mode() {
+            return Ok(answer);
+        }
+        let mode = self.ask(&[b"CONFIG", b"GET", b"import-mode"]).await;
+        let ends = mode.is_ok_and(|mode| match mode.elements() {
+            Some([_, value]) => value.text() == Some(b"no"),
+            _ => false,
+        });
+        Ok(if ends { answer } else { Answer::Time(None) })
+    }
+
     /// Returns whether the server's clock may have passed `deadline`, as far as the proxy can
     /// guess.
     pub(super) fn may_be_over(&self, deadline: i64) -> bool {

@@ -21,6 +21,9 @@ use crate::resp::Kind;
 /// Beginnings of errors that name another server: of a node of a cluster, and of a replica to a
 /// client that can be redirected.
 const REDIRECTS: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"REDIRECT "];
+/// Beginnings of errors in reply to EXEC that say that nothing of the transaction was done: a server
+/// that is strict about the end of a line may take EXEC for no command.
+const ABORTS: [&[u8]; 2] = [b"EXECABORT", b"ERR Protocol error"];
 /// Messages of Redis Enterprise that name another server.
 const MOVES: [&[u8]; 2] = [b"MOVING", b"SMIGRATED"];
 
@@ -378,7 +381,7 @@ impl Exchange {
             return Ok(());
         }
         let redirected = self.capture.is_error_of(&REDIRECTS);
-        let aborted = head.null || redirected || self.capture.is_error_of(&[b"EXECABORT"]);
+        let aborted = head.null || redirected || self.capture.is_error_of(&ABORTS);
         if was_open && !aborted || !was_open && !self.capture.is_error() {
             return Err(End::Mismatch("a reply that EXEC does not have"));
         }

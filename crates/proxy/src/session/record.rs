@@ -12,11 +12,11 @@ use super::verdict::{Verdict, action_of, depends_on_time, place_outcome, verdict
 use crate::audit::{Actor, Deed, EntryBatch};
 use crate::command::Rule;
 
-/// Bytes of entries that are made at once.
-const BATCH_BYTES: usize = 512 << 10;
-
 /// The error does not say that nothing was done.
 const PERHAPS: &str = ",\"ran\":\"perhaps\"";
+
+/// The keys may be those of another database.
+const PERHAPS_ELSEWHERE: &str = ",\"database\":\"perhaps\"";
 
 /// Why a reply is not there to tell the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,7 @@ impl Exchange {
 
     /// Makes entries until none is left to make or the batch is full.
     pub(super) fn work(&mut self, entries: &mut EntryBatch) {
+        entries.begin_turn();
         while let Some(work) = self.work.pop_front() {
             match work {
                 Work::Apply(effect) => self.identity.apply(&effect),
@@ -156,7 +157,7 @@ impl Recording {
         };
         let marks = pending.marks.len();
         while self.next < marks + pending.keys.len() {
-            if entries.bytes() > BATCH_BYTES {
+            if entries.is_full() {
                 return false;
             }
             if let Some(mark) = pending.marks.get(self.next) {
@@ -188,9 +189,12 @@ impl Recording {
     fn facts(&self, why: &str, capture: &Capture) -> String {
         let perhaps = self.perhaps.as_deref().unwrap_or_default();
         let known = &self.pending.facts;
+        // A script may choose another database for itself.
+        let is_script = self.pending.words == Words::Scripts && self.pending.keys.len() > 0;
+        let database = if is_script { PERHAPS_ELSEWHERE } else { "" };
         let mut facts = String::new();
-        if !(why.is_empty() && perhaps.is_empty() && known.is_empty()) {
-            facts = [why, perhaps, known].concat();
+        if !(why.is_empty() && perhaps.is_empty() && known.is_empty() && database.is_empty()) {
+            facts = [why, perhaps, database, known].concat();
         }
         if let Some(count) = self.found_of_count(capture) {
             facts.push_str(&count);

@@ -29,6 +29,8 @@ pub(super) struct Requests {
     fence: bool,
     /// The server's time before the command under way, once it was asked.
     time_before: Time,
+    /// True if the server may keep keys whose time has come.
+    keeps_ended: bool,
 }
 
 impl Requests {
@@ -41,6 +43,7 @@ impl Requests {
             replacement: None,
             fence: false,
             time_before: Time::default(),
+            keeps_ended: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl Requests {
 
     /// Goes on with a command that was unknown, by a table that may know it now.
     pub(super) fn learn(&mut self, exchange: &mut Exchange, table: &Table) -> Next {
+        self.keeps_ended = table.has_import_mode();
         let facts = table.find(self.scanner.arguments()).map(Arc::clone);
         if let Some(reason) = gate::refusal(facts.as_deref(), self.scanner.arguments()) {
             return refuse(reason);
@@ -223,6 +227,7 @@ impl Requests {
 
     /// Takes the command under way, which is whole.
     pub(super) fn command(&mut self, exchange: &mut Exchange, table: &Table) -> Next {
+        self.keeps_ended = table.has_import_mode();
         let facts = self.facts(exchange, table);
         if let Some(reason) = gate::refusal(facts.as_deref(), self.scanner.arguments()) {
             return refuse(reason);
@@ -251,10 +256,8 @@ impl Requests {
             Gate::Wait => return Next::Wait,
             Gate::Refuse(reason) => return refuse(reason),
         }
-        if let (Deadline::At(at), Time::NotAsked) = (
-            Deadline::of(&facts.name, self.scanner.arguments()),
-            self.time_before,
-        ) {
+        let deadline = Deadline::of(&facts.name, self.scanner.arguments());
+        if let (Deadline::At(at), Time::NotAsked) = (self.deadline(deadline), self.time_before) {
             return Next::Time(at);
         }
         let mut keys = std::mem::take(&mut self.keys);
@@ -271,6 +274,14 @@ impl Requests {
         next
     }
 
+    const fn deadline(&self, said: Deadline) -> Deadline {
+        if self.keeps_ended {
+            said.where_kept()
+        } else {
+            said
+        }
+    }
+
     /// Lets a command go to the server with its keys.
     pub(super) fn admit(
         &mut self,
@@ -285,6 +296,7 @@ impl Requests {
             return refuse(REFUSE_TOO_LONG);
         }
         let mut pending = Pending::new(facts, self.scanner.arguments(), keys);
+        pending.deadline = self.deadline(pending.deadline);
         pending.time_before = std::mem::take(&mut self.time_before).shown();
         self.scanner.forget(is_secret(name));
         let identity = &exchange.identity;

@@ -207,6 +207,60 @@ fn where_nobody_can_tell_an_erasure_the_entry_says_both() {
     }
 }
 
+/// A server in import mode keeps keys whose time has come; a deadline in the past was recorded as an
+/// erasure there. The mode is asked for with the time, since it changes while the server runs.
+#[test]
+fn an_import_mode_makes_no_erasure_certain() {
+    let users = "--user alice on >a ~* &* +@all -config --import-mode yes";
+    let users: Vec<&str> = users.split(' ').collect();
+    let redis = Redis::start_in(Kind::Valkey, &users, &[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let url = format!("redis://alice:a@127.0.0.1:{}", redis.port());
+    let (limited, theirs, limits) = start(&ProxyConfig {
+        backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
+        ..config(&redis)
+    });
+    let lines = [
+        "EXPIREAT k 1",
+        "EXPIRE k -1",
+        "PEXPIREAT k 0",
+        "SET k v PXAT 5",
+    ];
+    for mode in ["yes", "no"] {
+        let command = format!("CONFIG SET import-mode {mode}");
+        assert_eq!(ask(redis.address(), &command), "+OK");
+        for line in lines {
+            for (address, recorder, may_ask) in
+                [(address, &recorder, true), (theirs, &limits, false)]
+            {
+                recorder.seen.lock().unwrap().clear();
+                talk(address, &script(&format!("SET k v\n{line}")), usize::MAX);
+                let last = recorder.entries().pop().unwrap();
+                let is_certain = last.action == "delete";
+                assert_eq!(is_certain, may_ask && mode == "no", "{line}: {last:?}");
+                assert!(
+                    is_certain || says(&last, "\"erased\":\"perhaps\""),
+                    "{line}: {last:?}"
+                );
+            }
+        }
+        // A time that is far from over needs no mode.
+        recorder.seen.lock().unwrap().clear();
+        talk(
+            address,
+            &script("SET k v\nEXPIRE k 100\nPEXPIREAT k 99999999999999"),
+            usize::MAX,
+        );
+        let entries = recorder.entries();
+        assert!(
+            entries.iter().all(|seen| !says(seen, "perhaps")),
+            "{entries:?}"
+        );
+    }
+    limited.stop();
+    proxy.stop();
+}
+
 /// Entries that wait for the server's time keep their order and their replies, and none is lost with the connection.
 #[test]
 fn what_waits_for_the_time_of_the_server_stays_in_order() {

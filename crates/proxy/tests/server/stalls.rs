@@ -99,6 +99,45 @@ fn a_long_name_is_not_repeated_for_each_key() {
     }
 }
 
+/// Keys that are not personal become no entries, so that nothing ended a turn: 40,000 keys under 50
+/// patterns with a star before held up a worker for 35 seconds. A turn is bounded by what is compared.
+#[test]
+fn keys_that_become_no_entries_are_classified_in_turns() {
+    let patterns = (0..50).map(|number| format!("[[key]]\npattern = \"*:email{number}\"\n"));
+    let text = format!(
+        "[defaults]\npersonal = false\n{}",
+        patterns.collect::<String>()
+    );
+    let policy = Arc::new(Policy::parse(&text).unwrap());
+    let mut batch = EntryBatch::new(Arc::clone(&policy), Timestamp::from_nanoseconds(0).unwrap());
+    let mut session = Session::new(policy, 0);
+    let keys: Vec<String> = (0..40_000)
+        .map(|key| format!("{key}:{}", "k".repeat(400)))
+        .collect();
+    let words = ["EXISTS"]
+        .into_iter()
+        .chain(keys.iter().map(String::as_str));
+    let taken = session.take_commands(&Table::builtin(), &command(&words.collect::<Vec<_>>()));
+    assert_eq!(taken.next, Next::Continue);
+    let (mut longest, mut turns) = (Duration::ZERO, 0);
+    let begun = Instant::now();
+    session
+        .take_replies(b":0\r\n", &mut Vec::new(), &mut batch)
+        .unwrap();
+    while session.has_work() {
+        let turn = Instant::now();
+        session.work(&mut batch);
+        longest = longest.max(turn.elapsed());
+        turns += 1;
+    }
+    assert!(
+        turns > 100 && longest < PATIENCE / 10,
+        "{turns} turns, {longest:?}"
+    );
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(batch.is_empty());
+}
+
 /// A command of a module whose keys follow a word, as a server describes it.
 const MODULES_COMMAND: &str = "*1\r\n*10\r\n$6\r\nx.read\r\n:-3\r\n*1\r\n+module\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n\
     *1\r\n*6\r\n+flags\r\n*1\r\n+RO\r\n+begin_search\r\n*4\r\n+type\r\n+keyword\r\n+spec\r\n*4\r\n\

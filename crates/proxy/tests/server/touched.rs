@@ -54,6 +54,25 @@ fn a_script_does_not_choose_its_outcome() {
     }
 }
 
+/// A script that chose another database read a key there, and the entry named the one of the client.
+/// The entry says now that it may be another.
+#[test]
+fn a_script_may_be_in_another_database() {
+    let elsewhere = "redis.call('select',5) return redis.call('get',KEYS[1])";
+    let (_, entries) = record(
+        &[
+            command(&["EVAL", elsewhere, "1", "user:7"]),
+            script("GET user:7"),
+        ]
+        .concat(),
+    );
+    let says: Vec<bool> = entries
+        .iter()
+        .map(|it| it.payload.contains("\"database\":\"perhaps\""))
+        .collect();
+    assert_eq!(says, [true, true, false], "{entries:?}");
+}
+
 /// A script or a function with one decoy key read and wrote other keys without any entry (proxy 11, S7).
 /// Each leaves a `run` that names it, and so does what loads it.
 #[test]
