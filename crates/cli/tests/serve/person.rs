@@ -274,7 +274,14 @@ fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     let first = engine.proceed_over(id, over().as_ref(), 1, SystemClock::new().now());
     first.unwrap();
     drop(engine);
-    let id = id.to_string();
+    let (id, hidden) = (id.to_string(), hidden.id.to_string());
+    let listed = place.done("list", &json!({"user": "19", "credential": key}));
+    let listed = listed["disguises"].as_array().unwrap();
+    let is_unfinished = |id: &str| {
+        let found = listed.iter().find(|it| it["id"] == id);
+        found.unwrap()["unfinished"].as_bool().unwrap()
+    };
+    assert!(is_unfinished(&id) && !is_unfinished(&hidden), "{listed:?}");
     let resume = |body| place.refused("resume", &body, 422);
     assert_eq!(resume(json!({"id": id})), "unfit");
     assert_eq!(
@@ -283,7 +290,7 @@ fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     );
     let resumed = place.done("resume", &json!({"id": id, "over": key}));
     assert_eq!(resumed["disguises"][0]["id"], id, "{resumed}");
-    for id in [id, hidden.id.to_string()] {
+    for id in [id, hidden] {
         let reveal = json!({"credential": key, "id": id});
         assert_eq!(place.done("reveal", &reveal)["complete"], true);
     }

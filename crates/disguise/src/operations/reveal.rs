@@ -23,7 +23,7 @@ use crate::records::name;
 use crate::records::principal::{Reach, Reached};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
-use crate::transaction::intent::Intent;
+use crate::transaction::intent::{self, Intent};
 use crate::transaction::payload::Payload;
 
 /// A disguise that hides something of a person.
@@ -36,6 +36,8 @@ pub struct Listed {
     pub time: Option<Timestamp>,
     /// A reveal was asked for and left something disguised.
     pub pending: bool,
+    /// It is done in chunks, of which some are left to do.
+    pub unfinished: bool,
     /// When it can no longer be revealed.
     pub expires: Option<Timestamp>,
 }
@@ -95,7 +97,8 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.list", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (_, holder) = engine.former_holder(user, credential)?;
-            Ok(listed(holder.reach()))
+            let begun = intent::list(&mut engine.database)?;
+            Ok(listed(holder.reach(), &begun))
         })
     }
 
@@ -261,7 +264,7 @@ fn payload(revealed: &Revealed) -> Payload {
 }
 
 /// The disguises that hide something of whoever reaches this, the oldest first.
-fn listed(reach: &Reach) -> Vec<Listed> {
+fn listed(reach: &Reach, begun: &[DisguiseId]) -> Vec<Listed> {
     let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
     for locator in reach.bags.iter().map(|it| &it.found.locator) {
         if locator.changes {
@@ -277,6 +280,7 @@ fn listed(reach: &Reach) -> Vec<Listed> {
             id: DisguiseId(id),
             time: Timestamp::from_nanoseconds(time).ok(),
             pending,
+            unfinished: begun.contains(&DisguiseId(id)),
             expires: end.time(),
         })
         .collect()

@@ -98,6 +98,8 @@ struct ListedForm {
     time: Option<String>,
     /// A reveal was asked for and left something disguised.
     pending: bool,
+    /// It is done in chunks, of which some are left to do.
+    unfinished: bool,
     /// When it can no longer be revealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
@@ -109,6 +111,7 @@ impl From<&Listed> for ListedForm {
             id: it.id.to_string(),
             time: it.time.map(format_time),
             pending: it.pending,
+            unfinished: it.unfinished,
             expires: it.expires.map(format_time),
         }
     }

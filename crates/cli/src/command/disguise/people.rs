@@ -130,7 +130,6 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.list(&user, &brought.credential(), time);
-    let unfinished = engine.unfinished().map_err(refused)?;
     let (listed, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let forms: Vec<ListedForm> = listed
         .iter()
@@ -138,7 +137,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             id: it.id.to_string(),
             time: it.time.map(format_time),
             pending: it.pending,
-            unfinished: unfinished.contains(&it.id),
+            unfinished: it.unfinished,
             expires: it.expires.map(format_time),
         })
         .collect();
