@@ -8,8 +8,10 @@ use super::{Due, Open, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::registry;
-use crate::records::section::Change;
+use crate::records::section::{Change, Modified};
 use crate::records::succession::{self, Fingerprint, fingerprint};
+use crate::schema::ResolvedTable;
+use crate::statements::row::encoded;
 
 /// Others as far as a reveal has met them.
 #[derive(Default)]
@@ -140,6 +142,33 @@ impl Revealer<'_> {
         let leads = succession::lead(self.database, &pairs)?;
         self.others.judged.extend(changed.into_iter().zip(leads));
         Ok(())
+    }
+
+    /// Returns the keys of those of `rows`, of which the bag with number `index` speaks in `column`,
+    /// that name somebody by an id which somebody else has by now: a row with such a key is theirs.
+    pub(super) fn rows_of_others(
+        &mut self,
+        (table, index): (&ResolvedTable, usize),
+        (column, owner): (&str, bool),
+        rows: &[Modified],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let places = table.people_in_key(column);
+        let known = self.others.named.get(index);
+        if !owner || places.is_empty() || known.is_none_or(BTreeMap::is_empty) {
+            return Ok(BTreeSet::new());
+        }
+        let of = |row: &Modified| -> Vec<Value> {
+            let ids = places.iter().filter_map(|at| row.identity.get(*at));
+            ids.cloned().collect()
+        };
+        let people: Vec<Vec<Value>> = rows.iter().map(of).collect();
+        let all: Vec<Value> = people.iter().flatten().cloned().collect();
+        self.nearest(index, &all)?;
+        let replaced = &self.others.replaced;
+        let is_other = |id: &Value| replaced.contains(&(index, id.principal()));
+        let others = rows.iter().zip(people);
+        let others = others.filter(|(_, people)| people.iter().any(is_other));
+        Ok(others.map(|(row, _)| encoded(&row.identity)).collect())
     }
 
     /// Returns the reason why a row of the bag with number `index` cannot go back to `owner`.
