@@ -71,6 +71,7 @@ impl PlanContext<'_> {
                 replacement: Replacement::Drawn(Generator::Null),
             },
             names: Names::default(),
+            of_going: true,
         }
     }
 }

@@ -48,6 +48,7 @@ impl PlanContext<'_> {
                 chosen: self.referring((table, column), removal),
                 kind,
                 names: Names::default(),
+                of_going: false,
             });
         }
         Ok(steps)

@@ -31,6 +31,9 @@ pub(crate) struct Step {
     pub(crate) kind: Kind,
     /// The names that a redaction looks for.
     pub(crate) names: Names,
+    /// True if it is about those rows alone that a later removal takes, and not about rows that
+    /// somebody else keeps.
+    pub(crate) of_going: bool,
 }
 
 /// One step as shown to a person before anything is changed.
@@ -204,6 +207,7 @@ impl PlanContext<'_> {
             chosen,
             kind: it.kind.clone(),
             names,
+            of_going: false,
         })
     }
 
@@ -379,18 +383,22 @@ impl PlanContext<'_> {
             let end = end.and_then(|step| self.live.table(&step.to_table));
             let owner = end.and_then(|end| end.catalog.column(&path.owner));
             let of = (self.dialect, self.tenancy);
-            return Ok(owner.map(|owner| {
-                let named = |column: &str| self.names_somebody(column, owner);
-                path.condition(of, &table.name, named)
-            }));
+            let Some(owner) = owner else {
+                return Ok(None);
+            };
+            let named = |column: &str| self.names_somebody(column, owner);
+            let mut meant = path.condition(of, &table.name, named);
+            let readers = self.naming_somebody(table);
+            // A path that leads to nobody leaves the record to a reader. A row that refers to what
+            // is not there could not come back.
+            if let (false, Some(begins)) = (readers.is_empty(), path.begins(of, &table.name)) {
+                let readers = readers.join(" OR ");
+                meant.sql = format!("({}) OR (({readers}) AND {})", meant.sql, begins.sql);
+                meant.parameters.extend(begins.parameters);
+            }
+            return Ok(Some(meant));
         }
-        let of = self.dialect.quote(&table.name);
-        let people = table.people().filter_map(|it| table.catalog.column(it));
-        let any = people.map(|it| {
-            let column = format!("{of}.{}", self.dialect.quote(&it.name));
-            self.names_somebody(&column, it).sql
-        });
-        let any: Vec<String> = any.collect();
+        let any = self.naming_somebody(table);
         if any.is_empty() {
             return Err(format!(
                 "table {} has neither owners nor readers, so that nobody could bring its rows back",
@@ -401,6 +409,17 @@ impl PlanContext<'_> {
             sql: any.join(" OR "),
             parameters: Vec::new(),
         }))
+    }
+
+    /// Returns the conditions that a column of `table` itself names an owner or a reader.
+    fn naming_somebody(&self, table: &ResolvedTable) -> Vec<String> {
+        let of = self.dialect.quote(&table.name);
+        let people = table.people().filter_map(|it| table.catalog.column(it));
+        let named = people.map(|it| {
+            let column = format!("{of}.{}", self.dialect.quote(&it.name));
+            self.names_somebody(&column, it).sql
+        });
+        named.collect()
     }
 
     /// Returns the condition that a value of `known` is neither NULL nor a conventional value for

@@ -209,6 +209,21 @@ impl ChunkNotes<'_> {
         Ok(found)
     }
 
+    /// Returns whether any name bears the mark.
+    pub(crate) fn has_any(
+        self,
+        database: &mut dyn TenantConnection,
+        mark: ChunkNote,
+    ) -> Result<bool, Error> {
+        let key = |code: u8| [&self.id.0.to_le_bytes()[..], &[code]].concat();
+        let (first, end) = (key(mark.code()), key(mark.code().saturating_add(1)));
+        let between = [database.tenancy().key(&first), database.tenancy().key(&end)];
+        let sql = format!("SELECT id FROM {INTENTS} WHERE id > ? AND id < ? LIMIT 1");
+        let found = database.query(&sql, &between);
+        let found = found.doing("reading what chunks left for each other")?;
+        Ok(!found.is_empty())
+    }
+
     /// Removes all of them.
     pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
         let own = id.0.to_le_bytes();

@@ -57,6 +57,36 @@ impl Path {
         }
         Fragment { sql, parameters }
     }
+
+    /// Returns the condition that a row of `table` refers to nothing or to a row that is there.
+    pub(crate) fn begins(
+        &self,
+        (dialect, tenancy): (Dialect, &TenantScope),
+        table: &str,
+    ) -> Option<Fragment> {
+        let step = self.steps.first()?;
+        let named = |table: &str, columns: &[String]| {
+            let of = dialect.quote(table);
+            let columns = columns.iter();
+            let columns = columns.map(|column| format!("{of}.{}", dialect.quote(column)));
+            columns.collect::<Vec<_>>()
+        };
+        let from = named(table, &step.columns);
+        let nothing: Vec<String> = from.iter().map(|it| format!("{it} IS NULL")).collect();
+        let own = tenancy.and(dialect, &step.to_table, &step.to_table);
+        let sql = format!(
+            "({} OR ({}) IN (SELECT {} FROM {} WHERE 1=1{}))",
+            nothing.join(" OR "),
+            from.join(","),
+            named(&step.to_table, &step.to_columns).join(","),
+            dialect.quote(&step.to_table),
+            own.sql,
+        );
+        Some(Fragment {
+            sql,
+            parameters: own.parameters,
+        })
+    }
 }
 
 /// Resolves the paths of `schema`, and refuses one that does not lead to exactly one owner.

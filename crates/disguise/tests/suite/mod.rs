@@ -33,6 +33,11 @@ macro_rules! for_every_claim {
             a_placeholder_in_a_reference_waits_for_the_row_of_its_person
             a_reference_of_somebody_without_a_key_is_known_by_the_id
             a_reader_without_a_key_is_known_by_the_id
+            rows_wait_over_several_references_to_their_own_table
+            rows_wait_for_a_parent_that_the_database_refuses
+            rows_that_stay_keep_their_references
+            a_row_without_an_end_of_its_path_goes_to_its_reader
+            who_leaves_the_rows_of_somebody_back_leaves_no_id
             ids_given_anew_name_nobody_of_before_in_any_order
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
@@ -425,6 +430,7 @@ mod namesakes;
 mod native;
 mod newcomers;
 mod once;
+mod orphans_wait;
 mod other_person;
 mod ownership;
 mod pace;
@@ -437,6 +443,7 @@ mod redaction;
 mod references;
 mod replay;
 mod revealing;
+mod rows_that_stay;
 mod said_references;
 pub(crate) mod schedule;
 mod slips;
@@ -494,6 +501,7 @@ pub(crate) use namesakes::*;
 pub(crate) use native::*;
 pub(crate) use newcomers::*;
 pub(crate) use once::*;
+pub(crate) use orphans_wait::*;
 pub(crate) use other_person::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
@@ -506,6 +514,7 @@ pub(crate) use redaction::*;
 pub(crate) use references::*;
 pub(crate) use replay::*;
 pub(crate) use revealing::*;
+pub(crate) use rows_that_stay::*;
 pub(crate) use said_references::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,

@@ -243,6 +243,9 @@ impl<'w, 'a> Chunk<'w, 'a> {
             references.any(|it| it.to_table == table.name)
         };
         let done = self.steps.get(..at).unwrap_or_default();
+        if table.name == self.work.live.pseudo.table {
+            self.leave_rows_of_returned(at, (table, keys))?;
+        }
         if let Some(before) = at.checked_sub(1)
             && done.iter().any(refers)
         {

@@ -1,7 +1,10 @@
 //! Rows removed with the rows they refer to in a chunk: made meanwhile, or of people who came back.
 
+use std::collections::BTreeMap;
+
 use super::applier::Loss;
 use super::chunk::{Chunk, Met};
+use super::record_owner::People;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::plan::step::Step;
@@ -83,6 +86,75 @@ impl Chunk<'_, '_> {
             parameters.extend_from_slice(&own.parameters);
             let rows = self.work.database.query(&sql, &parameters);
             found.append(&mut rows.doing("looking what refers to the rows of a chunk")?);
+        }
+        Ok(found)
+    }
+
+    /// Takes the people of the rows of users with these keys out of rows that somebody brought back
+    /// while everybody leaves: the first `until` steps are done with such rows, or came before them.
+    pub(super) fn leave_rows_of_returned(
+        &mut self,
+        until: usize,
+        (users, keys): (&ResolvedTable, &[Vec<Value>]),
+    ) -> Result<(), Error> {
+        let principals = &self.work.principals;
+        if !principals.has_anybody_returned(self.work.database)? {
+            return Ok(());
+        }
+        let id = [self.work.live.pseudo.id.clone()];
+        let ids = select_keys(self.work.database, &users.name, &id, &users.identity, keys)?;
+        let steps = self.steps.iter().enumerate().take(until);
+        for (number, step) in steps.filter(|(_, step)| step.kind == Kind::Remove) {
+            let table = self.work.table_of(step)?;
+            let columns = table.catalog.columns.iter();
+            let columns: Vec<String> = columns.map(|it| it.name.clone()).collect();
+            let mut found = BTreeMap::new();
+            for column in table.people() {
+                for row in self.naming(table, step, &columns, (column, &ids))? {
+                    found.insert(encoded(&picked(&columns, &row, &table.identity)), row);
+                }
+            }
+            let rows: Vec<Vec<Value>> = found.into_values().collect();
+            let people = self.work.people(table, &columns, &rows)?;
+            self.work.principals.meet(
+                self.work.database,
+                &people.iter().flat_map(People::all).collect::<Vec<_>>(),
+            )?;
+            let rows = rows.iter().zip(&people);
+            let stay = rows.filter(|(_, of)| self.work.principals.stays_with_returned(of));
+            let keys: Vec<Vec<Value>> = stay
+                .map(|(row, _)| picked(&columns, row, &table.identity))
+                .collect();
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            self.run_keys(table, step, number, &keys)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rows that `step` chooses and that name one of `ids` in `column`.
+    fn naming(
+        &mut self,
+        table: &ResolvedTable,
+        step: &Step,
+        columns: &[String],
+        (column, ids): (&String, &[Vec<Value>]),
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let dialect = self.work.database.dialect();
+        let tenancy = self.work.database.tenancy();
+        let meant = tenancy.bound(dialect, &table.name, &step.chosen);
+        let mut found = Vec::new();
+        for some in lists(ids, 1) {
+            let sql = format!(
+                "SELECT {} FROM {} WHERE ({}) AND {}",
+                list(dialect, columns),
+                dialect.quote(&table.name),
+                meant.sql,
+                among(dialect, std::slice::from_ref(column), some.len()),
+            );
+            let mut parameters = meant.parameters.clone();
+            parameters.extend(some.into_iter().flatten());
+            let rows = self.work.database.query(&sql, &parameters);
+            found.append(&mut rows.doing("looking for rows that somebody brought back")?);
         }
         Ok(found)
     }

@@ -28,6 +28,7 @@ pub(super) struct Overwriting<'a> {
     replacement: &'a Replacement,
     /// The names that a redaction looks for.
     names: &'a Names,
+    of_going: bool,
 }
 
 impl<'a> Overwriting<'a> {
@@ -44,6 +45,7 @@ impl<'a> Overwriting<'a> {
             column,
             replacement,
             names: &step.names,
+            of_going: step.of_going,
         })
     }
 }
@@ -87,6 +89,11 @@ impl Modification<'_, '_> {
         }
         let Some(rows) = self.work.held(table, &columns, chosen)? else {
             return Ok(StepOutcome::Pages);
+        };
+        let rows = if steps.iter().any(|step| step.of_going) {
+            self.work.going(table, &columns, rows)?
+        } else {
+            rows
         };
         let taken = self.work.taken(table, &columns, rows, Loss::Values)?;
         self.work
@@ -366,6 +373,7 @@ pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> 
     }
     let alike = rest.iter().take_while(|step| {
         let same = step.table == first.table && step.chosen == first.chosen;
+        let same = same && step.of_going == first.of_going;
         same && free(step).is_some_and(|column| columns.insert(column))
     });
     alike.count().saturating_add(1)

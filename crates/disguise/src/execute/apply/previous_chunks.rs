@@ -77,6 +77,23 @@ impl Principals<'_> {
         existing(database, &pseudo.table, &pseudo.id, &unknown)
     }
 
+    /// Returns whether anybody has revealed what earlier chunks hid of theirs, met or not.
+    pub(super) fn has_anybody_returned(
+        &self,
+        database: &mut dyn TenantConnection,
+    ) -> Result<bool, Error> {
+        if self.earlier.is_none() || self.user.is_some() {
+            return Ok(false);
+        }
+        self.notes.has_any(database, ChunkNote::Returned)
+    }
+
+    /// Returns whether somebody who was met has revealed what earlier chunks hid of theirs.
+    pub(super) fn has_somebody_returned(&self) -> bool {
+        let earlier = self.earlier.as_ref();
+        earlier.is_some_and(|it| !it.whoever && !it.returned.is_empty())
+    }
+
     /// Returns whether the person behind a principal revealed this disguise while it was going on.
     pub(super) fn has_returned(&self, name: &[u8]) -> bool {
         let earlier = self.earlier.as_ref();

@@ -116,6 +116,30 @@ impl<'a> Principals<'a> {
         keeper.or_else(forgotten).cloned()
     }
 
+    /// Returns the registered owner who leaves with a disguise of everybody, if some have come back.
+    pub(super) fn leaving_owner(&self, people: &People) -> Option<Vec<u8>> {
+        let names = people.owners.iter().map(|it| self.name(it));
+        let mut names = names.filter(|name| !self.has_returned(name));
+        names.find(|name| self.known.contains_key(name) && !self.has_forgotten(name))
+    }
+
+    /// Returns whether a row stays with somebody who has come back while everybody leaves: an owner,
+    /// or without owners whoever else would keep its record.
+    pub(super) fn stays_with_returned(&self, people: &People) -> bool {
+        let mut owners = people.owners.iter().map(|it| self.name(it));
+        let keeper = || self.keeper(people);
+        owners.any(|name| self.has_returned(&name))
+            || keeper().is_some_and(|name| self.has_returned(&name))
+    }
+
+    /// Returns whether the person with this name leaves.
+    pub(super) fn leaves(&self, name: &[u8]) -> bool {
+        match self.user {
+            Some(_) => self.own.contains(name),
+            None => !self.has_returned(name),
+        }
+    }
+
     /// Returns whether a registered person, no placeholder, has this name.
     fn is_person(&self, name: &[u8]) -> bool {
         let known = self.known.get(name);

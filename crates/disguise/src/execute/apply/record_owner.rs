@@ -95,7 +95,13 @@ impl Applier<'_> {
         )?;
         let mut unkept = Vec::new();
         for (row, of) in rows.into_iter().zip(&people) {
-            match self.principals.keeper(of) {
+            let keeper = self.principals.keeper(of).map(|keeper| {
+                // A row that goes whole goes with whoever of its owners leaves.
+                let leaving = || self.principals.leaving_owner(of);
+                let stays = table.goes_whole() && self.principals.has_returned(&keeper);
+                stays.then(leaving).flatten().unwrap_or(keeper)
+            });
+            match keeper {
                 Some(keeper) if self.principals.has_returned(&keeper) => {}
                 Some(keeper) => {
                     taken.rows.push(row);
@@ -200,7 +206,8 @@ impl Applier<'_> {
         Ok(owned)
     }
 
-    /// Splits rows by the role of the user in them; if nobody only reads, all count as owned.
+    /// Splits rows by the role in them of those who leave; if nobody only reads, all count as owned.
+    /// Of everybody all leave who have not come back.
     pub(super) fn parted(
         &mut self,
         table: &ResolvedTable,
@@ -208,14 +215,20 @@ impl Applier<'_> {
         rows: Vec<Vec<Value>>,
     ) -> Result<Parted, Error> {
         let mut parted = Parted::default();
-        if self.user.is_none() || table.readers.is_empty() {
+        let all_leave = self.user.is_none() && !self.principals.has_somebody_returned();
+        if all_leave || table.readers.is_empty() {
             parted.owned = rows;
             return Ok(parted);
         }
-        let owners = self.owners(table, columns, &rows)?;
-        for (row, mut owners) in rows.into_iter().zip(owners) {
-            owners.retain(|owner| !owner.is_nobody());
-            let mine = |owner: &Value| self.principals.own.contains(&self.principals.name(owner));
+        let people = self.people(table, columns, &rows)?;
+        for (row, mut people) in rows.into_iter().zip(people) {
+            people.owners.retain(|owner| !owner.is_nobody());
+            let owners = &people.owners;
+            if self.user.is_none() && !self.principals.stays_with_returned(&people) {
+                parted.owned.push(row);
+                continue;
+            }
+            let mine = |owner: &Value| self.principals.leaves(&self.principals.name(owner));
             match (owners.iter().any(mine), owners.iter().all(mine)) {
                 (true, true) => parted.owned.push(row),
                 (true, false) => parted.shared.push(row),

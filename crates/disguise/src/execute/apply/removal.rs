@@ -95,6 +95,36 @@ impl Applier<'_> {
         Ok(StepOutcome::None)
     }
 
+    /// Returns those of the rows that a removal takes: neither rows that the user only reads nor
+    /// those with an owner who stays.
+    pub(super) fn going(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if self.has_no_other_say(table) {
+            return Ok(rows);
+        }
+        let people = rows.iter();
+        let people = people.flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
+        self.principals
+            .meet(self.database, &people.collect::<Vec<_>>())?;
+        let parted = self.parted(table, columns, rows)?;
+        let mut rows = [parted.owned, parted.shared].concat();
+        if table.name == self.live.pseudo.table {
+            rows.retain(|row| self.may_go(columns, row));
+        }
+        let (shared, mut going) = self.split(table, columns, rows);
+        let mut shared_rows = SharedRows {
+            work: self,
+            table,
+            columns,
+        };
+        going.append(&mut shared_rows.left_by_all(shared)?);
+        Ok(going)
+    }
+
     /// Begins a removal of rows of `table`, which are noted already.
     pub(super) fn deletion<'s>(&'s mut self, table: &'s ResolvedTable) -> Deletion<'s> {
         Deletion {

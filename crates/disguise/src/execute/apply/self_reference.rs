@@ -243,6 +243,7 @@ impl Chunk<'_, '_> {
         let step = Step {
             chosen,
             kind,
+            of_going: true,
             ..step.clone()
         };
         self.work.run(number, &step)?;

@@ -11,6 +11,7 @@ mod layers;
 mod leaving;
 mod meanwhile;
 mod moved_key;
+mod orphans;
 pub(crate) mod others;
 pub(crate) mod people;
 mod placeholders;

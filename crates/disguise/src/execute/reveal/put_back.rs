@@ -10,12 +10,10 @@ use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
 use crate::statements::lax;
 use crate::statements::row::{at, encoded, picked, put};
-use crate::statements::table::{
-    Inserted, insertions, present, select_keys, select_keys_of_all, try_insert,
-};
+use crate::statements::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
 
 /// A row as recorded, and as it may go back.
-type Ready = Vec<(Vec<Value>, Vec<Value>)>;
+pub(super) type Ready = Vec<(Vec<Value>, Vec<Value>)>;
 
 impl Revealer<'_> {
     /// Inserts removed rows of the bag with number `index`. Returns those that stay.
@@ -63,7 +61,15 @@ impl Revealer<'_> {
         }
         self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
         self.drop_strangers((table, index), columns, &mut ready, &mut kept)?;
-        let done = self.insert_ready(table, columns, &ready, &mut kept)?;
+        let before = kept.len();
+        let mut done = self.insert_ready(table, columns, &ready, &mut kept)?;
+        if kept.len() > before {
+            let (inserted, refused) = (&ready, kept.split_off(before));
+            let back = self.take_back_orphans(table, columns, (inserted, &refused))?;
+            done = done.saturating_sub(back.len());
+            kept.extend(refused);
+            kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
+        }
         if table.name == self.live.pseudo.table {
             let id = &self.live.pseudo.id;
             let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
@@ -146,66 +152,6 @@ impl Revealer<'_> {
             Some(row)
         };
         Ok(rows.iter().map(owned).collect())
-    }
-
-    /// Check C3: moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
-    pub(super) fn drop_orphans(
-        &mut self,
-        (table, index): (&ResolvedTable, usize),
-        columns: &[String],
-        ready: &mut Ready,
-        kept: &mut Vec<(Vec<Value>, KeptReason)>,
-    ) -> Result<(), Error> {
-        for reference in &table.references {
-            let key = |row: &[Value]| {
-                let key = picked(columns, row, &reference.columns);
-                // For a computed column the database checks by itself.
-                let is_whole = key.len() == reference.columns.len();
-                (is_whole && !key.iter().any(Value::is_null)).then_some(key)
-            };
-            let mut seen = BTreeSet::new();
-            let keys: Vec<Vec<Value>> = ready
-                .iter()
-                .filter_map(|(_, row)| key(row))
-                .filter(|key| seen.insert(encoded(key)))
-                .collect();
-            let by = &reference.to_columns;
-            let found = present(self.database, &reference.to_table, by, &keys)?;
-            let (may_dangle, nobody) = (
-                self.live.may_dangle(table, reference),
-                self.nobody.get(index),
-            );
-            loop {
-                let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
-                    ready
-                        .iter()
-                        .map(|(_, row)| encoded(&picked(columns, row, by)))
-                        .collect()
-                } else {
-                    BTreeSet::new()
-                };
-                let before = ready.len();
-                let holds = |row: &[Value]| {
-                    key(row).is_none_or(|key| {
-                        found.contains(&encoded(&key))
-                            || own.contains(&encoded(&key))
-                            || (may_dangle && names_one_of(nobody, &key))
-                    })
-                };
-                let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
-                    .into_iter()
-                    .partition(|(_, row)| holds(row));
-                *ready = stay;
-                kept.extend(
-                    gone.into_iter()
-                        .map(|(row, _)| (row, KeptReason::ParentMissing)),
-                );
-                if own.is_empty() || ready.len() == before {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Check C1 by the database's own keys: a run that is refused is tried row by row.

@@ -1,0 +1,140 @@
+//! Rows whose parents are not there wait with them (check C3).
+
+use std::collections::BTreeSet;
+
+use super::Revealer;
+use super::put_back::{Ready, names_one_of};
+use super::report::KeptReason;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::schema::{Reference, ResolvedTable};
+use crate::statements::row::{encoded, picked};
+use crate::statements::table::{delete_keys, present};
+
+/// A reference of the rows that go back.
+struct Parents<'t> {
+    reference: &'t Reference,
+    /// The keys of parents that are in the database.
+    there: BTreeSet<Vec<u8>>,
+    may_dangle: bool,
+}
+
+impl Revealer<'_> {
+    /// Moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
+    pub(super) fn drop_orphans(
+        &mut self,
+        (table, index): (&ResolvedTable, usize),
+        columns: &[String],
+        ready: &mut Ready,
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<(), Error> {
+        let mut parents = Vec::with_capacity(table.references.len());
+        for reference in &table.references {
+            let mut seen = BTreeSet::new();
+            let keys = ready
+                .iter()
+                .filter_map(|(_, row)| key(columns, reference, row));
+            let keys: Vec<Vec<Value>> = keys.filter(|key| seen.insert(encoded(key))).collect();
+            let by = &reference.to_columns;
+            parents.push(Parents {
+                reference,
+                there: present(self.database, &reference.to_table, by, &keys)?,
+                may_dangle: self.live.may_dangle(table, reference),
+            });
+        }
+        let nobody = self.nobody.get(index);
+        // A row that goes may be the parent of others by another reference.
+        loop {
+            let before = ready.len();
+            for of in &parents {
+                let by = &of.reference.to_columns;
+                let own: BTreeSet<Vec<u8>> = if of.reference.to_table == table.name {
+                    let rows = ready.iter();
+                    rows.map(|(_, row)| encoded(&picked(columns, row, by)))
+                        .collect()
+                } else {
+                    BTreeSet::new()
+                };
+                let holds = |row: &[Value]| {
+                    key(columns, of.reference, row).is_none_or(|key| {
+                        let name = encoded(&key);
+                        of.there.contains(&name)
+                            || own.contains(&name)
+                            || (of.may_dangle && names_one_of(nobody, &key))
+                    })
+                };
+                let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
+                    .into_iter()
+                    .partition(|(_, row)| holds(row));
+                *ready = stay;
+                let gone = gone.into_iter();
+                kept.extend(gone.map(|(row, _)| (row, KeptReason::ParentMissing)));
+            }
+            if ready.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes out again the inserted rows whose parents among them the database refused: it may look
+    /// at keys only when the reveal is committed, and would refuse the whole of it. Returns them as
+    /// recorded.
+    pub(super) fn take_back_orphans(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        (inserted, refused): (&Ready, &[(Vec<Value>, KeptReason)]),
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let own = table.references.iter();
+        let own: Vec<&Reference> = own.filter(|it| it.to_table == table.name).collect();
+        let refused: BTreeSet<Vec<u8>> = refused.iter().map(|(row, _)| encoded(row)).collect();
+        let is_refused = |original: &[Value]| refused.contains(&encoded(original));
+        let (mut lost, mut there): (Ready, Ready) =
+            (inserted.iter().cloned()).partition(|(original, _)| is_refused(original));
+        let mut levels: Vec<Ready> = Vec::new();
+        while !lost.is_empty() {
+            let mut next = Vec::new();
+            for reference in &own {
+                let by = &reference.to_columns;
+                let keys = lost.iter().map(|(_, row)| picked(columns, row, by));
+                let keys: Vec<Vec<Value>> = keys.collect();
+                // In place of a refused row somebody else's may have the key.
+                let others = if levels.is_empty() {
+                    present(self.database, &table.name, by, &keys)?
+                } else {
+                    BTreeSet::new()
+                };
+                let gone: BTreeSet<Vec<u8>> = keys.iter().map(|it| encoded(it)).collect();
+                let is_orphan = |row: &[Value]| {
+                    key(columns, reference, row).is_some_and(|key| {
+                        let name = encoded(&key);
+                        gone.contains(&name) && !others.contains(&name)
+                    })
+                };
+                let (more, rest): (Vec<_>, Vec<_>) =
+                    there.into_iter().partition(|(_, row)| is_orphan(row));
+                there = rest;
+                next.extend(more);
+            }
+            levels.push(next.clone());
+            lost = next;
+        }
+        // A parent goes after its children.
+        for rows in levels.iter().rev() {
+            let keys = rows.iter();
+            let keys = keys.map(|(_, row)| picked(columns, row, &table.identity));
+            let keys: Vec<Vec<Value>> = keys.collect();
+            delete_keys(self.database, &table.name, &table.identity, &keys)?;
+        }
+        let orphans = levels.into_iter().flatten();
+        Ok(orphans.map(|(original, _)| original).collect())
+    }
+}
+
+/// Returns the key of the parent of a row, if it has one. For a computed column the database checks
+/// by itself.
+fn key(columns: &[String], reference: &Reference, row: &[Value]) -> Option<Vec<Value>> {
+    let key = picked(columns, row, &reference.columns);
+    let is_whole = key.len() == reference.columns.len();
+    (is_whole && !key.iter().any(Value::is_null)).then_some(key)
+}
