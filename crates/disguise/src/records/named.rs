@@ -28,7 +28,9 @@ impl Bag {
                     rows.iter().flat_map(|it| &it.row).for_each(&mut note);
                 }
                 Change::Modified { rows, .. } | Change::Decorrelated { rows, .. } => {
-                    rows.iter().map(|it| &it.before).for_each(&mut note);
+                    let all = rows.iter();
+                    all.flat_map(|it| it.identity.iter().chain([&it.before]))
+                        .for_each(&mut note);
                 }
             }
         }
@@ -45,7 +47,7 @@ mod tests {
     #[test]
     fn notes_go_with_the_last_record_that_names_their_person() {
         let mut bag = full_bag();
-        let named = [Value::Int(1), Value::Int(2), Value::Int(3)];
+        let named = [1, 2, 3, 7].map(Value::Int);
         for id in &named {
             bag.named.insert(id.principal(), [0; 32]);
         }
@@ -54,7 +56,7 @@ mod tests {
             let is_left = |id: &&Value| bag.named.contains_key(&id.principal());
             named.iter().filter(is_left).cloned().collect::<Vec<_>>()
         };
-        assert_eq!(left(&bag), [Value::Int(1), Value::Int(2)]);
+        assert_eq!(left(&bag), [1, 2, 7].map(Value::Int));
         bag.sections.retain(Section::is_for_departed);
         bag.drop_notes();
         assert_eq!(left(&bag), [Value::Int(2)]);

@@ -43,6 +43,16 @@ impl ResolvedTable {
         self.on_leave.values().any(|how| *how == OnLeave::Remove)
     }
 
+    /// Returns the places in the key of those who name people, beside `column`: a row with such a key
+    /// is that of whoever they mean.
+    pub(crate) fn people_in_key(&self, column: &str) -> Vec<usize> {
+        let key = self.identity.iter().enumerate();
+        let is_person = |it: &String| it != column && self.people().any(|person| person == it);
+        key.filter(|(_, it)| is_person(it))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
     /// Returns whether a reference to a leaving person becomes NULL.
     pub(crate) fn unlinks(&self, column: &str) -> bool {
         self.on_leave.get(column) == Some(&OnLeave::Null)

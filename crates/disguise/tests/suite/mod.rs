@@ -29,6 +29,9 @@ macro_rules! for_every_claim {
             a_value_that_names_a_reader_waits_for_them
             a_reader_is_known_in_whatever_record_their_name_moved_to
             a_newcomer_is_not_who_invited_somebody
+            an_emptied_reference_does_not_go_into_the_row_of_a_newcomer
+            a_placeholder_in_a_reference_waits_for_the_row_of_its_person
+            a_reference_of_somebody_without_a_key_is_known_by_the_id
             a_reader_without_a_key_is_known_by_the_id
             ids_given_anew_name_nobody_of_before_in_any_order
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::applier::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::section::Modified;
 use crate::records::succession::{Fingerprint, fingerprint};
 use crate::schema::ResolvedTable;
 use crate::statements::row::at;
@@ -87,6 +88,40 @@ impl Applier<'_> {
             }
         }
         known
+    }
+
+    /// Notes in the bags of their keepers whose the rows are in which a record speaks of `column`, as
+    /// far as their keys say so: whoever has the id later has a row with the same key.
+    pub(super) fn note_keys<'v>(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        records: impl Iterator<Item = (&'v Vec<u8>, &'v [Modified])>,
+    ) -> Result<(), Error> {
+        let places = table.people_in_key(column);
+        if places.is_empty() {
+            return Ok(());
+        }
+        let mut people: Vec<(&Vec<u8>, &Value)> = Vec::new();
+        for (keeper, rows) in records {
+            let ids = rows.iter();
+            let ids = ids.flat_map(|row| places.iter().filter_map(|at| row.identity.get(*at)));
+            people.extend(ids.filter(|it| !it.is_nobody()).map(|id| (keeper, id)));
+        }
+        let ids: Vec<&Value> = people.iter().map(|(_, id)| *id).collect();
+        self.principals.meet(self.database, &ids)?;
+        let known = self.fingerprints(ids.into_iter());
+        let mut of_keepers: BTreeMap<&Vec<u8>, KnownInRow> = BTreeMap::new();
+        for (keeper, id) in people {
+            let name = id.principal();
+            if let Some(key) = known.get(&name) {
+                of_keepers.entry(keeper).or_default().insert(name, *key);
+            }
+        }
+        for (keeper, known) in of_keepers {
+            self.note_known(keeper, known)?;
+        }
+        Ok(())
     }
 
     /// Notes in the bag of `keeper` whom a row names beside the person themselves.

@@ -297,6 +297,8 @@ impl Applier<'_> {
             });
         }
         self.principals.note_moved(&moved_to);
+        let records = kept.iter().map(|(keeper, rows)| (keeper, rows.as_slice()));
+        self.note_keys(table, column, records)?;
         for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),

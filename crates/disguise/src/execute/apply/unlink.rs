@@ -86,6 +86,8 @@ impl Applier<'_> {
                 after: Value::Null,
             });
         }
+        let records = kept.iter().map(|(keeper, rows)| (keeper, rows.as_slice()));
+        self.note_keys(table, column, records)?;
         for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),

@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::current_owner::Now;
 use super::report::KeptReason;
 use super::{Due, Open, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::registry;
-use crate::records::section::Change;
+use crate::records::section::{Change, Modified};
 use crate::records::succession::{self, Fingerprint, fingerprint};
+use crate::schema::ResolvedTable;
+use crate::statements::row::encoded;
 
 /// Others as far as a reveal has met them.
 #[derive(Default)]
@@ -140,6 +143,44 @@ impl Revealer<'_> {
         let leads = succession::lead(self.database, &pairs)?;
         self.others.judged.extend(changed.into_iter().zip(leads));
         Ok(())
+    }
+
+    /// Returns the keys of those of `rows`, of which the bag with number `index` tells whom they named
+    /// in `column`, that name somebody by an id which somebody else has by now: a row with such a key
+    /// is theirs. One that holds the placeholder of the record is the one that is meant.
+    pub(super) fn rows_of_others(
+        &mut self,
+        (table, index): (&ResolvedTable, usize),
+        (column, owner): (&str, bool),
+        rows: &[Modified],
+        current: &BTreeMap<Vec<u8>, Now>,
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let places = table.people_in_key(column);
+        let known = self.others.named.get(index);
+        if !owner || places.is_empty() || known.is_none_or(BTreeMap::is_empty) {
+            return Ok(BTreeSet::new());
+        }
+        let of = |row: &Modified| -> Vec<Value> {
+            let ids = places.iter().filter_map(|at| row.identity.get(*at));
+            ids.cloned().collect()
+        };
+        let people: Vec<Vec<Value>> = rows.iter().map(of).collect();
+        let all: Vec<Value> = people.iter().flatten().cloned().collect();
+        self.nearest(index, &all)?;
+        let replaced = &self.others.replaced;
+        let is_other = |id: &Value| replaced.contains(&(index, id.principal()));
+        let mut others = BTreeSet::new();
+        for (row, people) in rows.iter().zip(people) {
+            let key = encoded(&row.identity);
+            let Some(now) = current.get(&key) else {
+                continue;
+            };
+            let is_meant = !row.after.is_null() && now.holds(&row.after);
+            if !is_meant && people.iter().any(is_other) {
+                others.insert(key);
+            }
+        }
+        Ok(others)
     }
 
     /// Returns the reason why a row of the bag with number `index` cannot go back to `owner`.

@@ -118,6 +118,7 @@ impl Revealer<'_> {
         let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
         let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
         let may_lack = owner && may_lack(table, column);
+        let others = self.rows_of_others((table, index), (column, owner), &rows, &current)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
@@ -136,10 +137,12 @@ impl Revealer<'_> {
             // An unlinked reference stands in a row of somebody else, and leads to the returning
             // person.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
+            let is_others = others.contains(&encoded(&row.identity));
             let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, &row));
             let counts = (0, is_left || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
             let fate = match (now, target) {
+                _ if is_others => RecordOutcome::Kept(KeptReason::OwnerReplaced),
                 _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
                 (Ok(_), _) if is_covered => RecordOutcome::Kept(KeptReason::Covered),
                 (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
@@ -218,7 +221,11 @@ impl Revealer<'_> {
                 self.doubtful.insert(placeholder.clone());
             }
             if owner && named {
-                if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
+                let is_away = matches!(
+                    reason,
+                    KeptReason::Absent | KeptReason::Emptied | KeptReason::OwnerReplaced
+                );
+                if is_away {
                     self.taken.insert(placeholder.clone());
                 }
                 self.needed.insert(placeholder);
