@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::applier::{Applier, Loss, StepOutcome};
-use super::co_owned::SharedRows;
+use super::co_owned::{Held, SharedRows};
+use super::nobody::KnownInRow;
 use super::order::Deletion;
 use super::record_owner::Taken;
 use crate::database::fragment::Fragment;
@@ -11,10 +12,11 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::cascade::refuse_cascade;
 use crate::plan::step::Step;
+use crate::records::co_owned::put_slots;
 use crate::records::registry;
 use crate::records::section::Change;
 use crate::schema::ResolvedTable;
-use crate::statements::row::{at, picked};
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, delete, lists, take};
 
 impl Applier<'_> {
@@ -134,6 +136,7 @@ impl Applier<'_> {
             rows,
             keepers,
             along,
+            held,
             ..
         } = taken;
         let users = table.name == self.live.pseudo.table;
@@ -144,7 +147,19 @@ impl Applier<'_> {
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
         let nobody = self.nobody_of(table, columns, (&rows, along))?;
+        let mut slots = Vec::new();
         for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
+            let holders = held.get(&encoded(&picked(columns, &row, &table.identity)));
+            if let Some(holders) = holders {
+                let held = Held {
+                    row: &row,
+                    holders,
+                    nobody: &nobody,
+                    known: &KnownInRow::new(),
+                };
+                slots.push(self.note_copies(number, (table, columns), &held)?);
+                continue;
+            }
             self.notes.name_nobody(&keeper, nobody)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
@@ -156,6 +171,7 @@ impl Applier<'_> {
             }
             kept.entry(keeper).or_default().push(row);
         }
+        put_slots(self.database, &slots)?;
         registry::unregister(self.database, &accounts)?;
         for (keeper, rows) in kept {
             let columns = columns.to_vec();
