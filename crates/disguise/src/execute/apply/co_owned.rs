@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::applier::{Applier, Loss};
 use super::modify::overwrite;
-use super::nobody::KnownInRow;
+use super::nobody::NamedInRow;
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -48,9 +48,7 @@ pub(super) struct Holders {
 pub(super) struct Held<'r> {
     pub(super) row: &'r [Value],
     pub(super) holders: &'r Holders,
-    /// The names by which it names nobody.
-    pub(super) nobody: &'r BTreeSet<Vec<u8>>,
-    pub(super) known: &'r KnownInRow,
+    pub(super) named: &'r NamedInRow,
 }
 
 impl Applier<'_> {
@@ -75,8 +73,8 @@ impl Applier<'_> {
         let leaving = held.holders.leaving.iter().map(|it| (it, false));
         let departed = held.holders.departed.iter().map(|it| (it, true));
         for (holder, departed) in leaving.chain(departed) {
-            self.notes.name_nobody(holder, held.nobody.clone())?;
-            self.note_known(holder, held.known.clone())?;
+            self.notes.name_nobody(holder, held.named.nobody.clone())?;
+            self.note_known(holder, held.named.known.clone())?;
             self.notes
                 .add(holder.clone(), number, table, copy(departed))?;
         }
@@ -257,15 +255,13 @@ impl SharedRows<'_, '_> {
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
-        let nobody = self.work.nobody(table, columns, &rows)?;
-        let known = self.work.known(table, columns, &rows)?;
+        let named = self.work.named_in(table, columns, &rows)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for ((it, nobody), known) in left().zip(&nobody).zip(&known) {
+        for (it, named) in left().zip(&named) {
             let held = Held {
                 row: &it.row,
                 holders: &self.holders(it),
-                nobody,
-                known,
+                named,
             };
             slots.push(self.work.note_copies(number, (table, columns), &held)?);
             gone.push(it.identity.clone());

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::Applier;
 use super::co_owned::{Holders, SharedRows};
+use super::nobody::NamedInRow;
 use super::record_owner::{People, Taken};
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
@@ -128,23 +129,26 @@ impl<'a> Applier<'a> {
         Ok(stay)
     }
 
-    /// Returns for each of `rows` the names by which it names nobody. Those of rows of somebody are
-    /// as in [`Self::nobody`]; of rows that go along, all.
-    pub(super) fn nobody_of(
+    /// Returns whom each of `rows` names. Rows of somebody are as in [`Self::named_in`]; those that go
+    /// along, the last, name nobody.
+    pub(super) fn named_along(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         (rows, along): (&[Vec<Value>], usize),
-    ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+    ) -> Result<Vec<NamedInRow>, Error> {
         let (of_somebody, of_nobody) = rows.split_at(rows.len().saturating_sub(along));
-        let mut names = self.nobody(table, columns, of_somebody)?;
+        let mut names = self.named_in(table, columns, of_somebody)?;
         if of_nobody.is_empty() {
             return Ok(names);
         }
         let people = self.people(table, columns, of_nobody)?;
         names.extend(people.iter().map(|of| {
             let all = of.all().filter(|it| !it.is_nobody());
-            all.map(Value::principal).collect()
+            NamedInRow {
+                nobody: all.map(Value::principal).collect(),
+                ..NamedInRow::default()
+            }
         }));
         Ok(names)
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::applier::{Applier, Loss, StepOutcome};
 use super::co_owned::{Held, SharedRows};
-use super::nobody::KnownInRow;
 use super::order::Deletion;
 use super::record_owner::Taken;
 use crate::database::fragment::Fragment;
@@ -141,26 +140,23 @@ impl Applier<'_> {
         } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
-        for (keeper, known) in keepers.iter().zip(self.known(table, columns, &rows)?) {
-            self.note_known(keeper, known)?;
-        }
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let nobody = self.nobody_of(table, columns, (&rows, along))?;
+        let named = self.named_along(table, columns, (&rows, along))?;
         let mut slots = Vec::new();
-        for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
+        for ((row, keeper), named) in rows.into_iter().zip(keepers).zip(named) {
             let holders = held.get(&encoded(&picked(columns, &row, &table.identity)));
             if let Some(holders) = holders {
                 let held = Held {
                     row: &row,
                     holders,
-                    nobody: &nobody,
-                    known: &KnownInRow::new(),
+                    named: &named,
                 };
                 slots.push(self.note_copies(number, (table, columns), &held)?);
                 continue;
             }
-            self.notes.name_nobody(&keeper, nobody)?;
+            self.notes.name_nobody(&keeper, named.nobody)?;
+            self.note_known(&keeper, named.known)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.principals.known.get(&name).cloned() {
