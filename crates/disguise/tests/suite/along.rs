@@ -271,3 +271,58 @@ pub(crate) fn what_stands_in_the_way_of_everybody_is_found_before_anything_goes(
         }
     }
 }
+
+/// A row of nobody that went along with a shared row came back with the one owner alone who had its record, and was lost when that
+/// owner forgot. It comes back with whoever brings the shared row back, once.
+pub(crate) fn a_row_of_nobody_comes_back_with_whoever_brings_the_shared_row_back() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
+        "CREATE TABLE teams (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, who BIGINT, team BIGINT NOT NULL, FOREIGN KEY (team) REFERENCES teams(id))",
+        "CREATE TABLE marks (id BIGINT PRIMARY KEY, who BIGINT, note BIGINT NOT NULL, FOREIGN KEY (note) REFERENCES notes(id))",
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+        "INSERT INTO teams VALUES (1, 1, 2), (2, 3, 1), (3, 1, 97)",
+        "INSERT INTO notes VALUES (1, 97, 1), (2, 98, 2), (3, 97, 3)",
+        "INSERT INTO marks VALUES (1, 98, 1), (2, 97, 2), (3, 97, 3)",
+    ]
+    .map(str::to_owned);
+    let described = description(
+        "[tables.teams]\nowners = [\"one\", \"two\"]\n[tables.notes]\nowners = [\"who\"]\n\
+         [tables.marks]\nowners = [\"who\"]\n[[remove]]\ntable = \"teams\"\n\
+         [[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"marks\"\n",
+    );
+    let there = "SELECT teams.id FROM teams JOIN notes ON team = teams.id JOIN marks ON note = notes.id ORDER BY teams.id";
+    let teams = "SELECT id FROM teams ORDER BY id";
+    for chunk in [None, Some(1), Some(3)] {
+        for is_left in [false, true] {
+            for returning in [[1, 2, 3], [2, 3, 1], [3, 1, 2], [2, 1, 3]] {
+                for forgets in [None, Some(returning[1]), Some(returning[2])] {
+                    let what = format!("{chunk:?} {is_left} {returning:?} {forgets:?}");
+                    let mut society = Society::of(&statements, &described, &[1, 2, 3]);
+                    // One owner may have left before the others.
+                    let first = is_left.then(|| society.leave(3));
+                    let all = society.try_to_leave(None, false, chunk).unwrap().id;
+                    assert!(society.numbers(teams).is_empty(), "{what}");
+                    let notes = society.numbers("SELECT id FROM notes");
+                    assert!(notes.is_empty(), "{what}");
+                    if let Some(forgets) = forgets {
+                        society.forget_everything(forgets);
+                    }
+                    for user in returning.into_iter().filter(|it| Some(*it) != forgets) {
+                        let id = first.filter(|_| user == 3).unwrap_or(all);
+                        society.reveal(user, id);
+                        let expected = society.numbers(teams);
+                        assert_eq!(society.numbers(there), expected, "{what} {user}");
+                        let counted = society.numbers("SELECT COUNT(*) FROM notes");
+                        assert_eq!(counted, [i64::try_from(expected.len()).unwrap()], "{what}");
+                    }
+                    if forgets.is_none() {
+                        let of_three = first.unwrap_or(all);
+                        society.try_again(&[(1, all), (2, all), (3, of_three)].into());
+                        society.assert_as_before(&what);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -59,6 +59,7 @@ macro_rules! for_every_claim {
             rows_of_nobody_go_along_with_rows_that_go
             rows_of_nobody_go_along_over_others_of_nobody
             rows_of_nobody_go_along_with_shared_rows_and_with_accounts
+            a_row_of_nobody_comes_back_with_whoever_brings_the_shared_row_back
             rows_of_nobody_stay_with_rows_of_whoever_came_back_meanwhile
             rows_that_went_along_wait_for_whoever_came_to_an_id_of_nobody
             what_stands_in_the_way_of_everybody_is_found_before_anything_goes

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::applier::{Applier, Loss};
 use super::modify::overwrite;
+use super::nobody::NamedInRow;
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -34,7 +35,53 @@ impl Parting {
     }
 }
 
+/// The principals whose bags get copies of a row when its last owner leaves.
+#[derive(Clone, Default)]
+pub(super) struct Holders {
+    /// Those who leave it now.
+    pub(super) leaving: BTreeSet<Vec<u8>>,
+    /// Placeholders of those who left it before.
+    pub(super) departed: BTreeSet<Vec<u8>>,
+}
+
+/// A row of which several have copies.
+pub(super) struct Held<'r> {
+    pub(super) row: &'r [Value],
+    pub(super) holders: &'r Holders,
+    pub(super) named: &'r NamedInRow,
+}
+
 impl Applier<'_> {
+    /// Notes copies of a row for all who hold it: whoever returns first brings it back. Returns its
+    /// slot, and the version of the copies.
+    pub(super) fn note_copies(
+        &mut self,
+        number: u32,
+        (table, columns): (&ResolvedTable, &[String]),
+        held: &Held<'_>,
+    ) -> Result<(Vec<u8>, u64), Error> {
+        let version = u64::from_le_bytes(random()?);
+        let copy = |departed| Change::Copied {
+            departed,
+            columns: columns.to_vec(),
+            rows: vec![Copied {
+                version,
+                row: held.row.to_vec(),
+            }],
+        };
+        let number = number.saturating_add(1);
+        let leaving = held.holders.leaving.iter().map(|it| (it, false));
+        let departed = held.holders.departed.iter().map(|it| (it, true));
+        for (holder, departed) in leaving.chain(departed) {
+            self.notes.name_nobody(holder, held.named.nobody.clone())?;
+            self.note_known(holder, held.named.known.clone())?;
+            self.notes
+                .add(holder.clone(), number, table, copy(departed))?;
+        }
+        let identity = picked(columns, held.row, &table.identity);
+        Ok((slot(self.salt, &table.name, &identity), version))
+    }
+
     /// Splits rows into those with other owners and those without. Of a row without any registered
     /// owner, a disguise of everybody gives the record to a reader.
     pub(super) fn split(
@@ -46,20 +93,29 @@ impl Applier<'_> {
         if table.owners.len() < 2 || table.goes_whole() {
             return (Vec::new(), rows);
         }
-        rows.into_iter().partition(|row| {
-            let owners: BTreeSet<Vec<u8>> = table
-                .owners
-                .iter()
-                .filter_map(|owner| at(columns, row, owner))
-                .filter(|owner| !owner.is_nobody())
-                .map(|owner| self.principals.name(owner))
-                .collect();
-            let is_registered = |name: &Vec<u8>| self.principals.known.contains_key(name);
-            match self.user {
-                Some(_) => !owners.is_subset(&self.principals.own),
-                None => owners.len() > 1 && owners.iter().any(is_registered),
-            }
-        })
+        rows.into_iter()
+            .partition(|row| self.is_shared(table, columns, row))
+    }
+
+    /// Returns whether a row has other owners, too, of whom the last takes it along.
+    pub(super) fn is_shared(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        if table.owners.len() < 2 || table.goes_whole() {
+            return false;
+        }
+        let owners = table.owners.iter();
+        let owners = owners.filter_map(|owner| at(columns, row, owner));
+        let owners = owners.filter(|owner| !owner.is_nobody());
+        let owners: BTreeSet<Vec<u8>> = owners.map(|it| self.principals.name(it)).collect();
+        let is_registered = |name: &Vec<u8>| self.principals.known.contains_key(name);
+        match self.user {
+            Some(_) => !owners.is_subset(&self.principals.own),
+            None => owners.len() > 1 && owners.iter().any(is_registered),
+        }
     }
 }
 
@@ -199,40 +255,41 @@ impl SharedRows<'_, '_> {
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
-        let nobody = self.work.nobody(table, columns, &rows)?;
-        let known = self.work.known(table, columns, &rows)?;
+        let named = self.work.named_in(table, columns, &rows)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for ((it, nobody), known) in left().zip(nobody).zip(known) {
-            let version = u64::from_le_bytes(random()?);
-            let copy = |departed| Change::Copied {
-                departed,
-                columns: columns.to_vec(),
-                rows: vec![Copied {
-                    version,
-                    row: it.row.clone(),
-                }],
+        for (it, named) in left().zip(&named) {
+            let held = Held {
+                row: &it.row,
+                holders: &self.holders(it),
+                named,
             };
-            let number = number.saturating_add(1);
-            let holders: BTreeSet<Vec<u8>> = it
-                .leaving
-                .iter()
-                .map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)))
-                .collect();
-            for holder in holders {
-                self.work.notes.name_nobody(&holder, nobody.clone())?;
-                self.work.note_known(&holder, known.clone())?;
-                self.work.notes.add(holder, number, table, copy(false))?;
-            }
-            for holder in it.departed.iter().map(Value::principal) {
-                self.work.notes.name_nobody(&holder, nobody.clone())?;
-                self.work.note_known(&holder, known.clone())?;
-                self.work.notes.add(holder, number, table, copy(true))?;
-            }
-            slots.push((slot(self.work.salt, &table.name, &it.identity), version));
+            slots.push(self.work.note_copies(number, (table, columns), &held)?);
             gone.push(it.identity.clone());
         }
         put_slots(self.work.database, &slots)?;
         self.work.deletion(table).in_order(&gone)
+    }
+
+    /// Returns who gets copies of a row that nobody owns any more.
+    fn holders(&self, parting: &Parting) -> Holders {
+        let leaving = parting.leaving.iter();
+        let leaving =
+            leaving.map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)));
+        Holders {
+            leaving: leaving.collect(),
+            departed: parting.departed.iter().map(Value::principal).collect(),
+        }
+    }
+
+    /// Returns for each of these shared rows who gets copies of it, or nothing if it stays for
+    /// somebody.
+    pub(super) fn held(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Option<Holders>>, Error> {
+        let there = self.still_there(&rows)?;
+        let partings = rows.into_iter();
+        let partings = partings.map(|row| self.parting(row, &there));
+        let goes = |it: &Parting| !it.leaving.is_empty() && !it.stays;
+        let held = partings.map(|it| goes(&it).then(|| self.holders(&it)));
+        Ok(held.collect())
     }
 
     /// Returns the owners of `rows` that have an account.

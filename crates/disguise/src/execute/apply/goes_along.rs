@@ -1,11 +1,14 @@
 //! Rows that name nobody and refer to rows that go when everybody leaves: they go along.
 //!
 //! The database would refuse to remove the others without them, and no row may go before all are
-//! known. The keeper of a row that goes gets the record of what goes along, and brings back both.
+//! known. Whoever has the record of a row that goes gets that of what goes along, and brings back both;
+//! of a shared row, each of its owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::Applier;
+use super::co_owned::{Holders, SharedRows};
+use super::nobody::NamedInRow;
 use super::record_owner::{People, Taken};
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
@@ -25,7 +28,7 @@ struct Search {
     places: BTreeMap<Name, usize>,
     /// The places of the rows that refer to each.
     referring: Vec<Vec<usize>>,
-    keepers: Vec<Option<Vec<u8>>>,
+    holders: Vec<Option<Holders>>,
     /// Keys of rows whose references were not followed yet, by their tables.
     open: BTreeMap<String, Vec<Vec<Value>>>,
 }
@@ -33,11 +36,11 @@ struct Search {
 impl Search {
     /// Returns the place of a row, which is followed if it is new.
     fn place(&mut self, table: &ResolvedTable, key: &[Value]) -> usize {
-        let next = self.keepers.len();
+        let next = self.holders.len();
         let name = (table.name.clone(), encoded(key));
         let place = *self.places.entry(name).or_insert(next);
         if place == next {
-            self.keepers.push(None);
+            self.holders.push(None);
             self.referring.push(Vec::new());
             let open = self.open.entry(table.name.clone());
             open.or_default().push(key.to_vec());
@@ -45,13 +48,13 @@ impl Search {
         place
     }
 
-    /// Notes that a row goes with the row of `keeper`, if it goes with none yet, and with it all
+    /// Notes that a row goes with a row of these holders, if it goes with none yet, and with it all
     /// that refer to it.
-    fn goes(&mut self, place: usize, keeper: &[u8]) {
+    fn goes(&mut self, place: usize, holders: &Holders) {
         let mut going = vec![place];
         while let Some(place) = going.pop() {
-            if let Some(of) = self.keepers.get_mut(place).filter(|of| of.is_none()) {
-                *of = Some(keeper.to_vec());
+            if let Some(of) = self.holders.get_mut(place).filter(|of| of.is_none()) {
+                *of = Some(holders.clone());
                 going.extend(self.referring.get(place).into_iter().flatten());
             }
         }
@@ -62,17 +65,17 @@ impl Search {
         if let Some(referring) = self.referring.get_mut(to) {
             referring.push(from);
         }
-        if let Some(Some(keeper)) = self.keepers.get(to).cloned() {
-            self.goes(from, &keeper);
+        if let Some(Some(holders)) = self.holders.get(to).cloned() {
+            self.goes(from, &holders);
         }
     }
 }
 
 /// The fate of a row that a removal chooses.
 enum Fate {
-    /// Removal, with a record for this principal.
-    Goes(Vec<u8>),
-    /// Staying, because its person came back.
+    /// Removal, with a record for these principals.
+    Goes(Holders),
+    /// Staying, because its person came back, or for another owner.
     Stays,
     /// None of its own: it names nobody.
     OfNobody,
@@ -96,57 +99,68 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Adds to the rows of a removal those of nobody that go along with others.
+    /// Adds to the rows of a removal those of `rows`, which are of nobody, that go along with others.
+    /// Returns the number of those that stay.
     pub(super) fn take_of_nobody(
         &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
+        (table, columns): (&ResolvedTable, &[String]),
+        rows: Vec<Vec<Value>>,
         taken: &mut Taken,
-    ) -> Result<(), Error> {
-        let rows = std::mem::take(&mut taken.left);
+    ) -> Result<usize, Error> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        let keepers = self.keepers_along(table, columns, &rows)?;
-        for (row, keeper) in rows.into_iter().zip(keepers) {
-            let Some(keeper) = keeper else { continue };
+        let all = self.holders_along(table, columns, &rows)?;
+        let mut stay: usize = 0;
+        for (row, holders) in rows.into_iter().zip(all) {
+            let keeper = holders.as_ref().and_then(|it| it.leaving.first().cloned());
+            let (Some(holders), Some(keeper)) = (holders, keeper) else {
+                stay = stay.saturating_add(1);
+                continue;
+            };
+            if holders.leaving.len() > 1 || !holders.departed.is_empty() {
+                let key = encoded(&picked(columns, &row, &table.identity));
+                taken.held.insert(key, holders);
+            }
             taken.rows.push(row);
             taken.keepers.push(keeper);
             taken.along = taken.along.saturating_add(1);
-            taken.of_nobody = taken.of_nobody.saturating_sub(1);
         }
-        Ok(())
+        Ok(stay)
     }
 
-    /// Returns for each of `rows` the names by which it names nobody. Those of rows of somebody are
-    /// as in [`Self::nobody`]; of rows that go along, all.
-    pub(super) fn nobody_of(
+    /// Returns whom each of `rows` names. Rows of somebody are as in [`Self::named_in`]; those that go
+    /// along, the last, name nobody.
+    pub(super) fn named_along(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         (rows, along): (&[Vec<Value>], usize),
-    ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+    ) -> Result<Vec<NamedInRow>, Error> {
         let (of_somebody, of_nobody) = rows.split_at(rows.len().saturating_sub(along));
-        let mut names = self.nobody(table, columns, of_somebody)?;
+        let mut names = self.named_in(table, columns, of_somebody)?;
         if of_nobody.is_empty() {
             return Ok(names);
         }
         let people = self.people(table, columns, of_nobody)?;
         names.extend(people.iter().map(|of| {
             let all = of.all().filter(|it| !it.is_nobody());
-            all.map(Value::principal).collect()
+            NamedInRow {
+                nobody: all.map(Value::principal).collect(),
+                ..NamedInRow::default()
+            }
         }));
         Ok(names)
     }
 
-    /// Returns for each of `rows`, which name nobody, the keeper of a row that goes and to which it
+    /// Returns for each of `rows`, which name nobody, the holders of a row that goes and to which it
     /// refers, by a declared key or on the way to its owner, perhaps over other rows of nobody.
-    fn keepers_along(
+    fn holders_along(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    ) -> Result<Vec<Option<Holders>>, Error> {
         let mut search = Search::default();
         let places = rows.iter();
         let places = places.map(|row| search.place(table, &picked(columns, row, &table.identity)));
@@ -159,8 +173,8 @@ impl<'a> Applier<'a> {
                 self.follow((child, &keys), &reference, &mut search)?;
             }
         }
-        let keeper = |place: &usize| search.keepers.get(*place).cloned().flatten();
-        Ok(places.iter().map(keeper).collect())
+        let holders = |place: &usize| search.holders.get(*place).cloned().flatten();
+        Ok(places.iter().map(holders).collect())
     }
 
     /// Follows a reference of the rows of a table with these keys.
@@ -181,7 +195,7 @@ impl<'a> Applier<'a> {
             for ((key, row), fate) in parents.rows.iter().zip(fates) {
                 let from = search.place(table, key);
                 match fate {
-                    Fate::Goes(keeper) => search.goes(from, &keeper),
+                    Fate::Goes(holders) => search.goes(from, &holders),
                     Fate::Stays => {}
                     Fate::OfNobody => {
                         let key = picked(&parents.columns, row, &parent.identity);
@@ -204,7 +218,19 @@ impl<'a> Applier<'a> {
             &people.iter().flat_map(People::all).collect::<Vec<_>>(),
         )?;
         let is_users = table.name == self.live.pseudo.table;
+        let is_shared = |row: &&Vec<Value>| self.is_shared(table, columns, row);
+        let shared: Vec<Vec<Value>> = rows.iter().filter(is_shared).cloned().collect();
+        let mut held = SharedRows {
+            work: self,
+            table,
+            columns,
+        }
+        .held(shared)?
+        .into_iter();
         let fates = rows.iter().zip(&people).map(|(row, of)| {
+            if self.is_shared(table, columns, row) {
+                return held.next().flatten().map_or(Fate::Stays, Fate::Goes);
+            }
             let Some(keeper) = self.principals.keeper(of) else {
                 return Fate::OfNobody;
             };
@@ -212,7 +238,10 @@ impl<'a> Applier<'a> {
             if stays || (is_users && !self.may_go(columns, row)) {
                 Fate::Stays
             } else {
-                Fate::Goes(keeper)
+                Fate::Goes(Holders {
+                    leaving: BTreeSet::from([keeper]),
+                    departed: BTreeSet::new(),
+                })
             }
         });
         Ok(fates.collect())

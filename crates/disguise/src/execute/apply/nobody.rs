@@ -15,38 +15,40 @@ use crate::statements::table::existing;
 /// The people whom a row names and who are registered, with the fingerprints of their keys.
 pub(super) type KnownInRow = BTreeMap<Vec<u8>, Fingerprint>;
 
+/// The people whom a row that goes names.
+#[derive(Clone, Default)]
+pub(super) struct NamedInRow {
+    /// The names of those who are neither registered nor in the users table.
+    pub(super) nobody: BTreeSet<Vec<u8>>,
+    /// Those who are registered.
+    pub(super) known: KnownInRow,
+}
+
 impl Applier<'_> {
-    /// Returns for each row that goes the names by which it names nobody: they are neither
-    /// registered nor in the users table. Of rows that name their owner alone there are none.
-    pub(super) fn nobody(
+    /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
+    /// nobody to tell of.
+    pub(super) fn named_in(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<Vec<BTreeSet<Vec<u8>>>, Error> {
+    ) -> Result<Vec<NamedInRow>, Error> {
         let Some(named) = self.named(table, columns, rows)? else {
-            return Ok(vec![BTreeSet::new(); rows.len()]);
+            return Ok(vec![NamedInRow::default(); rows.len()]);
         };
         let strangers = self.strangers(named.iter().flatten())?;
-        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
-        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
-        Ok(named.iter().map(of).collect())
-    }
-
-    /// Returns for each row that goes the registered people whom it names. Of rows that name their
-    /// owner alone there are none.
-    pub(super) fn known(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<KnownInRow>, Error> {
-        let Some(named) = self.named(table, columns, rows)? else {
-            return Ok(vec![KnownInRow::new(); rows.len()]);
+        let keys = self.fingerprints(named.iter().flatten());
+        let of = |of: &Vec<Value>| {
+            let mut all = NamedInRow::default();
+            for name in of.iter().map(Value::principal) {
+                if let Some(key) = keys.get(&name) {
+                    all.known.insert(name, *key);
+                } else if strangers.contains(&name) {
+                    all.nobody.insert(name);
+                }
+            }
+            all
         };
-        let all = self.fingerprints(named.iter().flatten());
-        let known = |name: Vec<u8>| all.get(&name).map(|key| (name, *key));
-        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter_map(known).collect();
         Ok(named.iter().map(of).collect())
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::applier::{Applier, Loss};
+use super::co_owned::Holders;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
@@ -32,10 +33,11 @@ pub(super) struct Taken {
     pub(super) of_nobody: usize,
     /// The number of rows that nobody is registered for and whose owner or reader has an account.
     pub(super) keyless: usize,
-    /// The rows of nobody themselves, as long as it is not known whether they go along.
-    pub(super) left: Vec<Vec<Value>>,
     /// The number of rows of nobody that go along with others; they are the last of `rows`.
     pub(super) along: usize,
+    /// Those of them that go with shared rows, by their keys: all who have copies of the other row
+    /// have copies of these.
+    pub(super) held: BTreeMap<Vec<u8>, Holders>,
 }
 
 /// The people whom a row names.
@@ -124,11 +126,11 @@ impl Applier<'_> {
             .into_iter()
             .partition(|(_, of)| of.all().any(is_there));
         taken.keyless = keyless.len();
-        taken.of_nobody = of_nobody.len();
-        if loss == Loss::Row {
-            taken.left = of_nobody.into_iter().map(|(row, _)| row).collect();
-            self.take_of_nobody(table, columns, &mut taken)?;
-        }
+        let of_nobody: Vec<Vec<Value>> = of_nobody.into_iter().map(|(row, _)| row).collect();
+        taken.of_nobody = match loss {
+            Loss::Row => self.take_of_nobody((table, columns), of_nobody, &mut taken)?,
+            Loss::Values => of_nobody.len(),
+        };
         Ok(taken)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::applier::{Applier, Loss, StepOutcome};
-use super::co_owned::SharedRows;
+use super::co_owned::{Held, SharedRows};
 use super::order::Deletion;
 use super::record_owner::Taken;
 use crate::database::fragment::Fragment;
@@ -11,10 +11,11 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::cascade::refuse_cascade;
 use crate::plan::step::Step;
+use crate::records::co_owned::put_slots;
 use crate::records::registry;
 use crate::records::section::Change;
 use crate::schema::ResolvedTable;
-use crate::statements::row::{at, picked};
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, delete, lists, take};
 
 impl Applier<'_> {
@@ -164,18 +165,28 @@ impl Applier<'_> {
             rows,
             keepers,
             along,
+            held,
             ..
         } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
-        for (keeper, known) in keepers.iter().zip(self.known(table, columns, &rows)?) {
-            self.note_known(keeper, known)?;
-        }
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let nobody = self.nobody_of(table, columns, (&rows, along))?;
-        for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
-            self.notes.name_nobody(&keeper, nobody)?;
+        let named = self.named_along(table, columns, (&rows, along))?;
+        let mut slots = Vec::new();
+        for ((row, keeper), named) in rows.into_iter().zip(keepers).zip(named) {
+            let holders = held.get(&encoded(&picked(columns, &row, &table.identity)));
+            if let Some(holders) = holders {
+                let held = Held {
+                    row: &row,
+                    holders,
+                    named: &named,
+                };
+                slots.push(self.note_copies(number, (table, columns), &held)?);
+                continue;
+            }
+            self.notes.name_nobody(&keeper, named.nobody)?;
+            self.note_known(&keeper, named.known)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.principals.known.get(&name).cloned() {
@@ -186,6 +197,7 @@ impl Applier<'_> {
             }
             kept.entry(keeper).or_default().push(row);
         }
+        put_slots(self.database, &slots)?;
         registry::unregister(self.database, &accounts)?;
         for (keeper, rows) in kept {
             let columns = columns.to_vec();

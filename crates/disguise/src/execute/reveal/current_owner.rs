@@ -47,6 +47,11 @@ impl Now {
     pub(super) fn is_empty(&self) -> bool {
         self.values.first().is_some_and(Value::is_null)
     }
+
+    /// Returns whether the row has `value` in the first of these columns.
+    pub(super) fn holds(&self, value: &Value) -> bool {
+        self.values.first().is_some_and(|it| it.same(value))
+    }
 }
 
 impl Revealer<'_> {

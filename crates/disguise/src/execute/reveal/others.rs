@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::current_owner::Now;
 use super::report::KeptReason;
 use super::{Due, Open, Revealer};
 use crate::database::value::Value;
@@ -144,13 +145,15 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Returns the keys of those of `rows`, of which the bag with number `index` speaks in `column`,
-    /// that name somebody by an id which somebody else has by now: a row with such a key is theirs.
+    /// Returns the keys of those of `rows`, of which the bag with number `index` tells whom they named
+    /// in `column`, that name somebody by an id which somebody else has by now: a row with such a key
+    /// is theirs. One that holds the placeholder of the record is the one that is meant.
     pub(super) fn rows_of_others(
         &mut self,
         (table, index): (&ResolvedTable, usize),
         (column, owner): (&str, bool),
         rows: &[Modified],
+        current: &BTreeMap<Vec<u8>, Now>,
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let places = table.people_in_key(column);
         let known = self.others.named.get(index);
@@ -166,9 +169,18 @@ impl Revealer<'_> {
         self.nearest(index, &all)?;
         let replaced = &self.others.replaced;
         let is_other = |id: &Value| replaced.contains(&(index, id.principal()));
-        let others = rows.iter().zip(people);
-        let others = others.filter(|(_, people)| people.iter().any(is_other));
-        Ok(others.map(|(row, _)| encoded(&row.identity)).collect())
+        let mut others = BTreeSet::new();
+        for (row, people) in rows.iter().zip(people) {
+            let key = encoded(&row.identity);
+            let Some(now) = current.get(&key) else {
+                continue;
+            };
+            let is_meant = !row.after.is_null() && now.holds(&row.after);
+            if !is_meant && people.iter().any(is_other) {
+                others.insert(key);
+            }
+        }
+        Ok(others)
     }
 
     /// Returns the reason why a row of the bag with number `index` cannot go back to `owner`.

@@ -118,7 +118,7 @@ impl Revealer<'_> {
         let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
         let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
         let may_lack = owner && may_lack(table, column);
-        let others = self.rows_of_others((table, index), (column, owner), &rows)?;
+        let others = self.rows_of_others((table, index), (column, owner), &rows, &current)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
@@ -137,7 +137,7 @@ impl Revealer<'_> {
             // An unlinked reference stands in a row of somebody else, and leads to the returning
             // person.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
-            let is_others = now.is_some_and(|now| is_others(now, &row, &others));
+            let is_others = others.contains(&encoded(&row.identity));
             let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, &row));
             let counts = (0, is_left || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
@@ -468,13 +468,6 @@ pub(super) fn within_reach<'v>(
         _ if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
         _ => now.values.get(place).ok_or(KeptReason::Absent),
     }
-}
-
-/// Returns whether the row is one of `others`. The placeholder in a row says that it is the one that
-/// the record means.
-fn is_others(now: &Now, row: &Modified, others: &BTreeSet<Vec<u8>>) -> bool {
-    let holds = now.values.first().is_some_and(|it| it.same(&row.after));
-    others.contains(&encoded(&row.identity)) && (row.after.is_null() || !holds)
 }
 
 /// Returns whether the row has the value that a record hid, but perhaps not for good: a later
