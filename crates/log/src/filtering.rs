@@ -68,7 +68,7 @@ impl<'a> Reading<'a> {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
-                    is_accepted: lost.is_accepted,
+                    is_accepted: lost.accepted.is_some(),
                     places: Vec::new(),
                 });
             }

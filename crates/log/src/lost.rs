@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use probity_format::Timestamp;
+
 use crate::slots::{Pseudonym, SLOTS};
 
 /// A section that does not open though its subjects were not erased.
@@ -12,8 +14,9 @@ pub(crate) struct Lost {
     pub(crate) slot: Option<u64>,
     /// The pseudonyms of the subjects it is about.
     pub(crate) tokens: Vec<Pseudonym>,
-    /// True when no slot has their pseudonyms, and the journal records that the loss was accepted.
-    pub(crate) is_accepted: bool,
+    /// The time at which the loss was accepted, where no slot has their pseudonyms and the journal
+    /// records that.
+    pub(crate) accepted: Option<Timestamp>,
 }
 
 impl fmt::Display for Lost {
@@ -23,7 +26,7 @@ impl fmt::Display for Lost {
             Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
             None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
         }
-        f.write_str(if self.is_accepted {
+        f.write_str(if self.accepted.is_some() {
             ", which was accepted when the log was opened"
         } else {
             ", and no signed erasure says so"

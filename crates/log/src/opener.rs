@@ -12,8 +12,9 @@ use probity_format::share::PersonKey;
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
-use probity_format::{DecodeError, Version};
+use probity_format::{DecodeError, Timestamp, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::epochs::{CertifiedEpochs, Epochs, Origin};
 use crate::error::LogError;
 use crate::files::Files;
@@ -23,7 +24,6 @@ use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::known_epochs::KnownEpochs;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
-use crate::repairs::{Repair, RepairKind};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, are_many, broken, read_slots, readable};
 
 /// The keys that open a log's content.
@@ -39,8 +39,8 @@ pub(crate) struct Opener {
     /// Slots that the journal signed for.
     signed: u64,
     pub(crate) epochs: RwLock<KnownEpochs>,
-    /// Frames with sections that do not open because a key is missing, which was accepted.
-    closed: Vec<Repair>,
+    /// Losses that were accepted.
+    closed: Vec<AcceptedLoss>,
 }
 
 /// The means to open a section of subjects.
@@ -135,21 +135,19 @@ impl Opener {
     /// Takes over the content of `history`, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
-        let losses = history.losses.iter().map(|(loss, _)| loss);
-        self.with_journal(history.slots, &history.erasures, losses, epochs)
+        self.with_journal(history.slots, &history.erasures, &history.losses, epochs)
     }
 
     /// Takes over the journal's erasures, certificates and accepted losses. The journal must be
     /// read after the slots: a key is destroyed after its erasure is signed.
-    pub(crate) fn with_journal<'a>(
+    pub(crate) fn with_journal(
         mut self,
         slots: SignedSlots,
         erasures: &BTreeMap<u64, Erasure>,
-        losses: impl Iterator<Item = &'a Repair>,
+        losses: &[AcceptedLoss],
         certified: CertifiedEpochs,
     ) -> Self {
-        let closed = losses.filter(|loss| loss.kind == RepairKind::Closed);
-        self.closed = closed.cloned().collect();
+        self.closed = losses.to_vec();
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs::new(certified));
@@ -262,7 +260,7 @@ impl Opener {
                 section,
                 slot: slot.map(|(number, _)| number),
                 tokens: tokens.to_vec(),
-                is_accepted: slot.is_none() && self.is_closed(name, frame),
+                accepted: self.closed_at(name, frame).filter(|_| slot.is_none()),
             })
         })
     }
@@ -293,13 +291,13 @@ impl Opener {
         Some(Subjects::Key(key))
     }
 
-    /// Returns whether the journal records that sections of `frame` do not open, and that this was
-    /// accepted.
-    fn is_closed(&self, name: &StreamName, frame: &Frame<'_>) -> bool {
+    /// The time at which it was accepted that sections of `frame` do not open, if the journal
+    /// records that.
+    fn closed_at(&self, name: &StreamName, frame: &Frame<'_>) -> Option<Timestamp> {
         let number = frame.clear.header.frame;
-        self.closed
-            .iter()
-            .any(|closed| closed.stream == *name && (closed.from..closed.to).contains(&number))
+        let mut closed = self.closed.iter();
+        let closed = closed.find(|accepted| accepted.closes(name, number));
+        closed.map(|accepted| accepted.time)
     }
 
     /// Returns whether this pseudonym has neither a key nor a recorded erasure.
@@ -407,7 +405,7 @@ impl<'a> Opening<'a> {
     /// Takes the sections like [`Opening::take_lost`], without those whose loss was accepted.
     pub(crate) fn take_unexplained(&mut self) -> Vec<Lost> {
         let mut lost = self.take_lost();
-        lost.retain(|lost| !lost.is_accepted);
+        lost.retain(|lost| lost.accepted.is_none());
         lost
     }
 

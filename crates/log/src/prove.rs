@@ -14,6 +14,7 @@ use probity_format::segment::Place;
 use probity_format::stream::{Proofs, StreamConfig, StreamName};
 use probity_format::{DecodeError, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::certified::{Certifying, tree_path};
 use crate::copies::UNSIGNED;
 use crate::error::LogError;
@@ -25,6 +26,7 @@ use crate::opener::Opening;
 pub use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
+use crate::repairs::RepairKind;
 use crate::scan::read_there;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
@@ -445,8 +447,17 @@ impl Prover<'_> {
                 stream,
                 index,
                 entries: if is_older { covered } else { entries },
+                lost: self.lost_frames(),
             }
         })
+    }
+
+    /// The accepted losses of frames of the stream.
+    fn lost_frames(&self) -> Vec<AcceptedLoss> {
+        let losses = self.reader.accepted_losses().filter(|accepted| {
+            accepted.loss.kind == RepairKind::Lost && accepted.loss.stream == *self.stream
+        });
+        losses.cloned().collect()
     }
 
     /// The entry's place in the frame of `record`, and the evidence that links them.
@@ -479,7 +490,14 @@ impl Prover<'_> {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let found = Found::read(&opened, place).map_err(refused)?;
         if let Some(lost) = lost.iter().find(|lost| lost.section == found.section) {
-            return Err(broken(format!("{lost}; {ADVICE}")).into());
+            return Err(match lost.accepted {
+                None => broken(format!("{lost}; {ADVICE}")).into(),
+                Some(time) => ProveError::GivenUp {
+                    stream: self.stream.to_string(),
+                    index,
+                    time,
+                },
+            });
         }
         if found.erased {
             return Err(ProveError::Erased {

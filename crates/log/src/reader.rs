@@ -9,6 +9,7 @@ use probity_format::note::VerifierKey;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::{Entry, Outcome, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::config::Options;
 use crate::entries::CheckedStream;
 pub use crate::entries::{Entries, OwnedEntry};
@@ -223,7 +224,12 @@ impl Reader {
     /// Accepted losses of frames that were durable and not signed for; the content of these frames
     /// is gone.
     pub fn losses(&self) -> impl Iterator<Item = &Repair> {
-        self.history.losses.iter().map(|(loss, _)| loss)
+        self.accepted_losses().map(|accepted| &accepted.loss)
+    }
+
+    /// The losses like [`Reader::losses`], with the time at which each was accepted.
+    pub fn accepted_losses(&self) -> impl Iterator<Item = &AcceptedLoss> {
+        self.history.losses.iter()
     }
 
     /// The log's name.

@@ -226,6 +226,9 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::Erased { .. } => {
             "nothing brings it back; proofs that were made before still hold".into()
         }
+        ProveError::GivenUp { .. } => format!(
+            "nothing is damaged, and proofs that were made before still hold; see every accepted loss with: probity verify {dir}"
+        ),
         ProveError::Gone { .. } => {
             format!("see whether it was pruned with proof with: probity verify {dir}")
         }
