@@ -12,8 +12,11 @@ pub(crate) struct Lost {
     pub(crate) section: u32,
     /// The slot that should hold the key, where one has its pseudonym.
     pub(crate) slot: Option<u64>,
-    /// The pseudonyms of the subjects it is about.
+    /// The pseudonyms of the subjects it is about, or where it [`Lost::is_partly`] lost, of those
+    /// whose keys are missing.
     pub(crate) tokens: Vec<Pseudonym>,
+    /// True when it opens for others whom it is about.
+    pub(crate) is_partly: bool,
     /// The time at which the loss was accepted, where no slot has their pseudonyms and the journal
     /// records that.
     pub(crate) accepted: Option<Timestamp>,
@@ -21,7 +24,12 @@ pub(crate) struct Lost {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "section {} does not open: ", self.section)?;
+        let section = self.section;
+        if self.is_partly {
+            write!(f, "section {section} does not open for all it is about: ")?;
+        } else {
+            write!(f, "section {section} does not open: ")?;
+        }
         match self.slot {
             Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
             None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,

@@ -47,8 +47,8 @@ pub(crate) struct Opener {
 enum Subjects {
     Key(SectionKey),
     /// The key of each person's share in a section with shares; none for erased people, and at
-    /// least one.
-    People(Vec<Option<PersonKey>>),
+    /// least one; with what is lost, where the key of another person is missing.
+    People(Vec<Option<PersonKey>>, Option<Lost>),
     /// All of the subjects were erased, or one of them where the section has no shares.
     Erased,
     /// The key of one subject is missing, and no record says that it was erased.
@@ -254,14 +254,28 @@ impl Opener {
         let slots = self.slots();
         let found = self.subjects_now(&slots, stream, frame, tokens, section);
         found.unwrap_or_else(|| {
-            let missing = tokens.iter().find(|token| self.is_missing(&slots, token));
-            let slot = missing.and_then(|token| slots.unopened_of(token));
-            Subjects::Lost(Lost {
+            let missing = tokens.iter().filter(|token| self.is_missing(&slots, token));
+            let missing: Vec<Pseudonym> = missing.copied().collect();
+            let slot = missing.iter().find_map(|token| slots.unopened_of(token));
+            let has_shares = frame.clear.has_shares(section, tokens.len());
+            let keys = has_shares.then(|| self.people(&slots, stream, frame, tokens, section));
+            let keys = keys.filter(|keys| keys.iter().any(Option::is_some));
+            let lost = Lost {
                 section,
                 slot: slot.map(|(number, _)| number),
-                tokens: tokens.to_vec(),
+                // A section that does not open at all is lost to everybody it is about.
+                tokens: if keys.is_some() {
+                    missing
+                } else {
+                    tokens.to_vec()
+                },
+                is_partly: keys.is_some(),
                 accepted: self.closed_at(name, frame).filter(|_| slot.is_none()),
-            })
+            };
+            match keys {
+                Some(keys) => Subjects::People(keys, Some(lost)),
+                None => Subjects::Lost(lost),
+            }
         })
     }
 
@@ -281,7 +295,9 @@ impl Opener {
             return Some(Subjects::Erased);
         }
         if has_shares {
-            return self.people(slots, stream, frame, tokens, section);
+            let is_lost = tokens.iter().any(|token| self.is_missing(slots, token));
+            let people = || self.people(slots, stream, frame, tokens, section);
+            return (!is_lost).then(|| Subjects::People(people(), None));
         }
         let keys = tokens.iter().map(|token| slots.key(token));
         let keys: Vec<&SubjectKey> = keys.collect::<Option<_>>()?;
@@ -311,8 +327,7 @@ impl Opener {
         self.erased_slot(pseudonym).is_some()
     }
 
-    /// The keys of the shares of all people who were not erased; nothing where one is missing, or
-    /// no person is left.
+    /// The keys of the shares of all people who have one.
     fn people(
         &self,
         slots: &Slots,
@@ -320,18 +335,14 @@ impl Opener {
         frame: &Frame<'_>,
         tokens: &[Pseudonym],
         section: u32,
-    ) -> Option<Subjects> {
+    ) -> Vec<Option<PersonKey>> {
         let header = &frame.clear.header;
-        let mut people = Vec::with_capacity(tokens.len());
-        for (token, place) in tokens.iter().zip(0..) {
-            let key = slots.key(token).filter(|_key| !self.is_erased(token));
-            if key.is_none() && !self.is_erased(token) {
-                return None;
-            }
-            let (salt, frame) = (&header.salt, header.frame);
-            people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
-        }
-        Some(Subjects::People(people))
+        let (salt, frame) = (&header.salt, header.frame);
+        let people = tokens.iter().zip(0..).map(|(token, place)| {
+            let key = slots.key(token).filter(|_key| !self.is_erased(token))?;
+            Some(PersonKey::new(key, stream, salt, frame, section, place))
+        });
+        people.collect()
     }
 }
 
@@ -367,7 +378,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) erased: u64,
     /// Sections that did open though some of their people were erased.
     pub(crate) partly_erased: u64,
-    /// Sections that did not open though they should.
+    /// Sections that did not open, or not for everybody, though they should.
     lost: Vec<Lost>,
 }
 
@@ -513,9 +524,11 @@ impl<'a> Opening<'a> {
             let opener = self.opener;
             match opener.subject_key(&self.name, &self.stream, frame, tokens, number) {
                 Subjects::Key(key) => Some(key),
-                Subjects::People(keys) => {
+                Subjects::People(keys, lost) => {
                     let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;
-                    let is_partly = opened.people.closed() > 0;
+                    let missing = lost.as_ref().map_or(0, |lost| lost.tokens.len());
+                    let is_partly = opened.people.closed() > missing;
+                    self.lost.extend(lost);
                     self.partly_erased = self.partly_erased.saturating_add(u64::from(is_partly));
                     return Ok(Some(OpenSection {
                         body: opened.body,

@@ -92,6 +92,9 @@ pub struct Found<'a> {
     pub erased: bool,
     /// The subjects that were erased.
     pub closed: Closed,
+    /// The subjects whose keys are missing though nobody erased them. An actor or submitter that
+    /// cannot be read is among them where there are such subjects.
+    pub missing: Closed,
 }
 
 /// A log open for reading. It sees durable frames, published or not, and does not disturb a writer.

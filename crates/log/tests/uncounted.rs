@@ -317,6 +317,60 @@ fn a_proof_of_an_entry_behind_the_last_names_the_frames_that_were_lost() {
     assert!(text.contains("accepted at 20"), "{text}");
 }
 
+/// The copy of a subject whose key was there was given up with that of the other subject.
+#[test]
+fn who_has_a_key_is_read_beside_those_whose_keys_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed_with(folder.path(), &["anna\ncarl", "carl"]);
+    let mut slots = fs::read(path.join(SLOTS)).unwrap();
+    slots.truncate(SLOT_BYTES);
+    fs::write(path.join(SLOTS), slots).unwrap();
+    let seen = |subject: Option<&str>| {
+        let reader = Reader::open(&path, &root()).unwrap();
+        let filter = Filter {
+            subject: subject.map(str::to_owned),
+            ..Filter::default()
+        };
+        let mut found = Vec::new();
+        let damage = reader.read_damaged::<LogError>(&filter, &mut |entry| {
+            let names = entry.entry.subjects.as_joined().to_owned();
+            found.push((
+                entry.index,
+                names,
+                entry.closed.subjects,
+                entry.missing.subjects,
+            ));
+            Ok(())
+        });
+        (found, damage.unwrap())
+    };
+    let annas = [(0, "anna".to_owned(), 0, 0), (1, "anna".to_owned(), 0, 1)];
+    // Damage, as long as nobody accepted it.
+    assert!(matches!(subjects(&path), Err(LogError::Damaged { .. })));
+    let (found, damage) = seen(Some("anna"));
+    assert_eq!(found, annas);
+    let (found, damage_of_all) = seen(None);
+    assert_eq!(found, annas);
+    assert!(damage.is_none() && !damage_of_all.is_none());
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    let LogError::KeysLost { subjects: 1, .. } = refused else {
+        panic!("{refused}");
+    };
+    accept(&path).close().unwrap();
+    assert_eq!(verified(&path).faults, []);
+    assert_eq!(subjects(&path).unwrap(), ["anna", "anna"]);
+    for subject in [None, Some("anna")] {
+        let (found, damage) = seen(subject);
+        assert_eq!(found, annas);
+        assert!(damage.is_none());
+    }
+    let reader = Reader::open(&path, &root()).unwrap();
+    let proof = reader.prove(&StreamName::default(), 1, None).unwrap();
+    assert_eq!((proof.proved.closed.subjects, proof.missing), (1, 1));
+    let refused = reader.prove(&StreamName::default(), 2, None).err().unwrap();
+    assert!(refused.to_string().contains("given up"), "{refused}");
+}
+
 /// A long file of slots, made of holes, cost its maker nothing and delayed every command by its
 /// length: a tebibyte of holes by half an hour.
 #[test]
