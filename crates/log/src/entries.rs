@@ -159,6 +159,7 @@ pub struct OwnedEntry {
     index: u64,
     is_erased: bool,
     closed: Closed,
+    missing: Closed,
     time: Timestamp,
     taken: Option<Timestamp>,
     outcome: Outcome,
@@ -180,6 +181,7 @@ impl OwnedEntry {
             entry,
             erased,
             closed,
+            missing,
             ..
         } = *found;
         let texts = [
@@ -198,6 +200,7 @@ impl OwnedEntry {
             index,
             is_erased: erased,
             closed,
+            missing,
             time: entry.time,
             taken: entry.taken,
             outcome: entry.outcome,
@@ -267,6 +270,7 @@ impl OwnedEntry {
             entry: self.entry(),
             erased: self.is_erased,
             closed: self.closed,
+            missing: self.missing,
         }
     }
 }

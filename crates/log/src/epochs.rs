@@ -12,6 +12,7 @@ use probity_format::keys::{EpochKey, EpochSalt, MasterKey};
 use probity_format::note::{PUBLIC_KEY_BYTES, SignedNote};
 use probity_format::stream::{StreamId, StreamName};
 
+use crate::accepted::AcceptedLoss;
 use crate::journal::{History, action};
 use crate::repairs::RepairKind;
 
@@ -73,7 +74,7 @@ pub(crate) struct CertifiedEpochs {
     /// In the order of their numbers. The first key of an hourly change is one as well; no frame
     /// names it.
     epochs: Vec<Epoch>,
-    losses: Vec<AcceptedLoss>,
+    losses: Vec<LeftBehind>,
     /// Frames of the journal that are signed for.
     signed: u64,
     /// Frames of the journal that were read; none where some of them were passed over.
@@ -85,7 +86,7 @@ pub(crate) struct CertifiedEpochs {
 
 /// A loss of frames that an opening accepted.
 #[derive(Debug, Clone)]
-struct AcceptedLoss {
+struct LeftBehind {
     stream: StreamName,
     /// The first frame that is gone.
     from: u64,
@@ -139,12 +140,12 @@ impl CertifiedEpochs {
         });
         let epochs: Vec<Epoch> = epochs.collect();
         let said = history.losses.iter();
-        let said = said.filter(|(loss, frame)| loss.kind == RepairKind::Lost && *frame < signed);
-        let losses = said.filter_map(|(loss, frame)| {
+        let said = said.filter(|said| said.loss.kind == RepairKind::Lost && said.frame < signed);
+        let losses = said.filter_map(|AcceptedLoss { loss, frame, .. }| {
             // A long list goes on behind the frame with the certificate.
             let until = epochs.partition_point(|epoch| u64::from(epoch.number) <= *frame);
             let opening = epochs.get(until.checked_sub(1)?)?;
-            Some(AcceptedLoss {
+            Some(LeftBehind {
                 stream: loss.stream.clone(),
                 from: loss.from,
                 epoch: opening.number,
@@ -390,6 +391,7 @@ fn origin_of(frame: &Frame<'_>, key: &EpochKey) -> Origin {
 
 #[cfg(test)]
 mod tests {
+    use probity_format::Timestamp;
     use probity_format::certificate::{Bound, Link};
     use probity_format::geometry::Geometry;
     use probity_format::tree::EMPTY_ROOT;
@@ -410,7 +412,8 @@ mod tests {
         }
         let lost = Repair::new(RepairKind::Lost, &StreamName::default(), 6..8);
         // The list of repairs is long: it goes on in the frame behind the certificate.
-        history.losses.push((lost, 6));
+        let time = Timestamp::from_nanoseconds(1).unwrap();
+        history.losses.push(AcceptedLoss::new(lost, 6, time));
         history
     }
 

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use probity_format::DecodeError;
+use probity_format::content::Closed;
 use probity_format::frame::Frame;
 use probity_format::record::Record;
 use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
@@ -39,6 +40,8 @@ struct LostEntries {
     section: u32,
     reason: String,
     is_accepted: bool,
+    /// True when the entries are read, without those people.
+    is_partly: bool,
     places: Vec<u64>,
 }
 
@@ -61,14 +64,19 @@ impl<'a> Reading<'a> {
     }
 
     /// The sections of the last opened frame that are lost and may be about the requested subject.
-    fn lost(&mut self) -> Result<Vec<LostEntries>, LogError> {
+    /// Adds to `partly` each section that opens without some of its people, and their number.
+    fn lost(&mut self, partly: &mut Vec<(u32, usize)>) -> Result<Vec<LostEntries>, LogError> {
         let mut all = Vec::new();
         for lost in self.opening.take_lost() {
+            if lost.is_partly {
+                partly.push((lost.section, lost.tokens.len()));
+            }
             if self.may_be_wanted(&lost)? {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
-                    is_accepted: lost.is_accepted,
+                    is_accepted: lost.accepted.is_some(),
+                    is_partly: lost.is_partly,
                     places: Vec::new(),
                 });
             }
@@ -113,7 +121,8 @@ impl<'a> Reading<'a> {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(unread(error, 0))),
         };
-        let mut lost = self.lost()?;
+        let mut partly = Vec::new();
+        let mut lost = self.lost(&mut partly)?;
         if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
             return Ok(Err(Unread::Behind {
                 entries: 0,
@@ -126,18 +135,24 @@ impl<'a> Reading<'a> {
             if let Some(lost) = lost.iter_mut().find(|it| it.section == visited.section) {
                 lost.places
                     .push(u64::try_from(visited.index).unwrap_or_default());
-                return Ok(());
+                if !lost.is_partly {
+                    return Ok(());
+                }
             }
             if !self.filter.matches(&visited.entry) {
                 return Ok(());
             }
+            let without = partly.iter().find(|(it, _)| *it == visited.section);
+            let (closed, missing) =
+                parted(visited.closed, without.map_or(0, |(_, people)| *people));
             let offset = u64::try_from(visited.index).unwrap_or_default();
             let found = Found {
                 stream: &self.name,
                 index: record.first_entry.saturating_add(offset),
                 entry: visited.entry,
                 erased: visited.erased,
-                closed: visited.closed,
+                closed,
+                missing,
             };
             visit(&found).map_err(Stopped::Visit)
         });
@@ -149,6 +164,20 @@ impl<'a> Reading<'a> {
             Err(Stopped::Visit(error)) => Err(error),
         }
     }
+}
+
+/// Parts the people who cannot be read into those who were erased, and the number of those whose
+/// keys are `missing`. Where there are both, nothing tells of which kind the actor and the submitter
+/// are: they do not count as erased.
+const fn parted(closed: Closed, missing: usize) -> (Closed, Closed) {
+    if missing == 0 {
+        return (closed, Closed::NONE);
+    }
+    let mut erased = Closed::NONE;
+    erased.subjects = closed.subjects.saturating_sub(missing);
+    let mut without = closed;
+    without.subjects = missing;
+    (erased, without)
 }
 
 /// The content of a frame in total, to be compared with its record.
@@ -226,7 +255,11 @@ fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
                 entries(record, &lost.places)
             ),
             first: *first,
-            entries: u64::try_from(lost.places.len()).unwrap_or(u64::MAX),
+            entries: if lost.is_partly {
+                0
+            } else {
+                u64::try_from(lost.places.len()).unwrap_or(u64::MAX)
+            },
         });
     }
     if sections.is_empty() {

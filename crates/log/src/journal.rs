@@ -20,6 +20,7 @@ use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::EMPTY_ROOT;
 use probity_format::{DecodeError, Entry, Timestamp, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
 use crate::repairs::Repair;
@@ -228,8 +229,8 @@ pub(crate) struct History {
     pub(crate) slots: SignedSlots,
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
-    /// Accepted losses, with the journal frame that records each.
-    pub(crate) losses: Vec<(Repair, u64)>,
+    /// Accepted losses.
+    pub(crate) losses: Vec<AcceptedLoss>,
     /// All repairs of recovery, with the journal frame that records each.
     pub(crate) repaired: Vec<(Repair, u64)>,
     /// The frames that were read for it, and the root over them; nothing where they were read past
@@ -402,16 +403,7 @@ impl History {
             }
             // Version 2 records sentences, which nothing reads back.
             action::RECOVER if self.v2.is_some() => {}
-            action::RECOVER => {
-                let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                for repair in repairs {
-                    self.has_lost_slots |= repair.kind.is_of_slots();
-                    if repair.kind.is_loss() {
-                        self.losses.push((repair.clone(), frame));
-                    }
-                    self.repaired.push((repair, frame));
-                }
-            }
+            action::RECOVER => self.add_repairs(entry, frame)?,
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),
         }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod accepted;
 mod ages;
 mod anchored;
 mod appender;
@@ -77,6 +78,7 @@ mod ticker;
 mod tickets;
 pub mod verify;
 
+pub use accepted::AcceptedLoss;
 pub use ages::LatencyHistogram;
 pub use appender::Appender;
 pub use authenticator::Authenticator;

@@ -12,8 +12,9 @@ use probity_format::share::PersonKey;
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
-use probity_format::{DecodeError, Version};
+use probity_format::{DecodeError, Timestamp, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::epochs::{CertifiedEpochs, Epochs, Origin};
 use crate::error::LogError;
 use crate::files::Files;
@@ -23,7 +24,6 @@ use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::known_epochs::KnownEpochs;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
-use crate::repairs::{Repair, RepairKind};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, are_many, broken, read_slots, readable};
 
 /// The keys that open a log's content.
@@ -39,16 +39,16 @@ pub(crate) struct Opener {
     /// Slots that the journal signed for.
     signed: u64,
     pub(crate) epochs: RwLock<KnownEpochs>,
-    /// Frames with sections that do not open because a key is missing, which was accepted.
-    closed: Vec<Repair>,
+    /// Losses that were accepted.
+    closed: Vec<AcceptedLoss>,
 }
 
 /// The means to open a section of subjects.
 enum Subjects {
     Key(SectionKey),
     /// The key of each person's share in a section with shares; none for erased people, and at
-    /// least one.
-    People(Vec<Option<PersonKey>>),
+    /// least one; with what is lost, where the key of another person is missing.
+    People(Vec<Option<PersonKey>>, Option<Lost>),
     /// All of the subjects were erased, or one of them where the section has no shares.
     Erased,
     /// The key of one subject is missing, and no record says that it was erased.
@@ -135,21 +135,19 @@ impl Opener {
     /// Takes over the content of `history`, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
-        let losses = history.losses.iter().map(|(loss, _)| loss);
-        self.with_journal(history.slots, &history.erasures, losses, epochs)
+        self.with_journal(history.slots, &history.erasures, &history.losses, epochs)
     }
 
     /// Takes over the journal's erasures, certificates and accepted losses. The journal must be
     /// read after the slots: a key is destroyed after its erasure is signed.
-    pub(crate) fn with_journal<'a>(
+    pub(crate) fn with_journal(
         mut self,
         slots: SignedSlots,
         erasures: &BTreeMap<u64, Erasure>,
-        losses: impl Iterator<Item = &'a Repair>,
+        losses: &[AcceptedLoss],
         certified: CertifiedEpochs,
     ) -> Self {
-        let closed = losses.filter(|loss| loss.kind == RepairKind::Closed);
-        self.closed = closed.cloned().collect();
+        self.closed = losses.to_vec();
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs::new(certified));
@@ -256,14 +254,28 @@ impl Opener {
         let slots = self.slots();
         let found = self.subjects_now(&slots, stream, frame, tokens, section);
         found.unwrap_or_else(|| {
-            let missing = tokens.iter().find(|token| self.is_missing(&slots, token));
-            let slot = missing.and_then(|token| slots.unopened_of(token));
-            Subjects::Lost(Lost {
+            let missing = tokens.iter().filter(|token| self.is_missing(&slots, token));
+            let missing: Vec<Pseudonym> = missing.copied().collect();
+            let slot = missing.iter().find_map(|token| slots.unopened_of(token));
+            let has_shares = frame.clear.has_shares(section, tokens.len());
+            let keys = has_shares.then(|| self.people(&slots, stream, frame, tokens, section));
+            let keys = keys.filter(|keys| keys.iter().any(Option::is_some));
+            let lost = Lost {
                 section,
                 slot: slot.map(|(number, _)| number),
-                tokens: tokens.to_vec(),
-                is_accepted: slot.is_none() && self.is_closed(name, frame),
-            })
+                // A section that does not open at all is lost to everybody it is about.
+                tokens: if keys.is_some() {
+                    missing
+                } else {
+                    tokens.to_vec()
+                },
+                is_partly: keys.is_some(),
+                accepted: self.closed_at(name, frame).filter(|_| slot.is_none()),
+            };
+            match keys {
+                Some(keys) => Subjects::People(keys, Some(lost)),
+                None => Subjects::Lost(lost),
+            }
         })
     }
 
@@ -283,7 +295,9 @@ impl Opener {
             return Some(Subjects::Erased);
         }
         if has_shares {
-            return self.people(slots, stream, frame, tokens, section);
+            let is_lost = tokens.iter().any(|token| self.is_missing(slots, token));
+            let people = || self.people(slots, stream, frame, tokens, section);
+            return (!is_lost).then(|| Subjects::People(people(), None));
         }
         let keys = tokens.iter().map(|token| slots.key(token));
         let keys: Vec<&SubjectKey> = keys.collect::<Option<_>>()?;
@@ -293,13 +307,13 @@ impl Opener {
         Some(Subjects::Key(key))
     }
 
-    /// Returns whether the journal records that sections of `frame` do not open, and that this was
-    /// accepted.
-    fn is_closed(&self, name: &StreamName, frame: &Frame<'_>) -> bool {
+    /// The time at which it was accepted that sections of `frame` do not open, if the journal
+    /// records that.
+    fn closed_at(&self, name: &StreamName, frame: &Frame<'_>) -> Option<Timestamp> {
         let number = frame.clear.header.frame;
-        self.closed
-            .iter()
-            .any(|closed| closed.stream == *name && (closed.from..closed.to).contains(&number))
+        let mut closed = self.closed.iter();
+        let closed = closed.find(|accepted| accepted.closes(name, number));
+        closed.map(|accepted| accepted.time)
     }
 
     /// Returns whether this pseudonym has neither a key nor a recorded erasure.
@@ -313,8 +327,7 @@ impl Opener {
         self.erased_slot(pseudonym).is_some()
     }
 
-    /// The keys of the shares of all people who were not erased; nothing where one is missing, or
-    /// no person is left.
+    /// The keys of the shares of all people who have one.
     fn people(
         &self,
         slots: &Slots,
@@ -322,18 +335,14 @@ impl Opener {
         frame: &Frame<'_>,
         tokens: &[Pseudonym],
         section: u32,
-    ) -> Option<Subjects> {
+    ) -> Vec<Option<PersonKey>> {
         let header = &frame.clear.header;
-        let mut people = Vec::with_capacity(tokens.len());
-        for (token, place) in tokens.iter().zip(0..) {
-            let key = slots.key(token).filter(|_key| !self.is_erased(token));
-            if key.is_none() && !self.is_erased(token) {
-                return None;
-            }
-            let (salt, frame) = (&header.salt, header.frame);
-            people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
-        }
-        Some(Subjects::People(people))
+        let (salt, frame) = (&header.salt, header.frame);
+        let people = tokens.iter().zip(0..).map(|(token, place)| {
+            let key = slots.key(token).filter(|_key| !self.is_erased(token))?;
+            Some(PersonKey::new(key, stream, salt, frame, section, place))
+        });
+        people.collect()
     }
 }
 
@@ -369,7 +378,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) erased: u64,
     /// Sections that did open though some of their people were erased.
     pub(crate) partly_erased: u64,
-    /// Sections that did not open though they should.
+    /// Sections that did not open, or not for everybody, though they should.
     lost: Vec<Lost>,
 }
 
@@ -407,7 +416,7 @@ impl<'a> Opening<'a> {
     /// Takes the sections like [`Opening::take_lost`], without those whose loss was accepted.
     pub(crate) fn take_unexplained(&mut self) -> Vec<Lost> {
         let mut lost = self.take_lost();
-        lost.retain(|lost| !lost.is_accepted);
+        lost.retain(|lost| lost.accepted.is_none());
         lost
     }
 
@@ -515,9 +524,11 @@ impl<'a> Opening<'a> {
             let opener = self.opener;
             match opener.subject_key(&self.name, &self.stream, frame, tokens, number) {
                 Subjects::Key(key) => Some(key),
-                Subjects::People(keys) => {
+                Subjects::People(keys, lost) => {
                     let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;
-                    let is_partly = opened.people.closed() > 0;
+                    let missing = lost.as_ref().map_or(0, |lost| lost.tokens.len());
+                    let is_partly = opened.people.closed() > missing;
+                    self.lost.extend(lost);
                     self.partly_erased = self.partly_erased.saturating_add(u64::from(is_partly));
                     return Ok(Some(OpenSection {
                         body: opened.body,

@@ -14,6 +14,7 @@ use probity_format::segment::Place;
 use probity_format::stream::{Proofs, StreamConfig, StreamName};
 use probity_format::{DecodeError, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::certified::{Certifying, tree_path};
 use crate::copies::UNSIGNED;
 use crate::error::LogError;
@@ -21,10 +22,12 @@ use crate::evidence::{Found, alone, sections, whole_frame};
 use crate::head_signer::HeadSigner;
 use crate::history::read_checkpoint;
 use crate::journal::History;
+use crate::lost::Lost;
 use crate::opener::Opening;
 pub use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
+use crate::repairs::RepairKind;
 use crate::scan::read_there;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
@@ -45,6 +48,9 @@ pub struct Proof {
     pub proof: EntryProof,
     /// The content of the proof.
     pub proved: Proved,
+    /// The number of the entry's subjects whose keys are missing though nobody erased them, which
+    /// was accepted. The recipient cannot tell them from those who were erased.
+    pub missing: usize,
 }
 
 /// The recipient's knowledge of the log.
@@ -275,7 +281,7 @@ impl Prover<'_> {
             return Err(self.not_covered(index, Some(records))?);
         };
         let stands = records.place(&record)?;
-        let (place, evidence) = self.evidence(index, &record, stands)?;
+        let (place, evidence, missing) = self.evidence(index, &record, stands)?;
         let is_alone = matches!(evidence, Evidence::Entry { .. });
         let is_listed = matches!(covered.signers, Signers::Listed { .. });
         let geometry = &self.reader.geometry;
@@ -295,7 +301,11 @@ impl Prover<'_> {
         let proved = proof
             .check(&covered.known)
             .map_err(|error| self.broken(index, &error))?;
-        Ok(Proof { proof, proved })
+        Ok(Proof {
+            proof,
+            proved,
+            missing,
+        })
     }
 }
 
@@ -445,8 +455,17 @@ impl Prover<'_> {
                 stream,
                 index,
                 entries: if is_older { covered } else { entries },
+                lost: self.lost_frames(),
             }
         })
+    }
+
+    /// The accepted losses of frames of the stream.
+    fn lost_frames(&self) -> Vec<AcceptedLoss> {
+        let losses = self.reader.accepted_losses().filter(|accepted| {
+            accepted.loss.kind == RepairKind::Lost && accepted.loss.stream == *self.stream
+        });
+        losses.cloned().collect()
     }
 
     /// The entry's place in the frame of `record`, and the evidence that links them.
@@ -455,7 +474,7 @@ impl Prover<'_> {
         index: u64,
         record: &Record,
         stands: Place,
-    ) -> Result<(u32, Evidence), ProveError> {
+    ) -> Result<(u32, Evidence, usize), ProveError> {
         let bytes = self.frame_bytes(index, record, stands)?;
         let place = format!("{}, frame {}", self.segment(stands), record.frame);
         let broken = |reason: String| LogError::Broken {
@@ -478,8 +497,19 @@ impl Prover<'_> {
         let place = index.saturating_sub(record.first_entry);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let found = Found::read(&opened, place).map_err(refused)?;
-        if let Some(lost) = lost.iter().find(|lost| lost.section == found.section) {
-            return Err(broken(format!("{lost}; {ADVICE}")).into());
+        let lost = lost.iter().find(|lost| lost.section == found.section);
+        // Those with a key are proved without those whose loss was accepted.
+        let is_left = |lost: &&Lost| lost.is_partly && lost.accepted.is_some();
+        let missing = lost.filter(is_left).map_or(0, |lost| lost.tokens.len());
+        if let Some(lost) = lost.filter(|lost| !is_left(lost)) {
+            return Err(match lost.accepted {
+                None => broken(format!("{lost}; {ADVICE}")).into(),
+                Some(time) => ProveError::GivenUp {
+                    stream: self.stream.to_string(),
+                    index,
+                    time,
+                },
+            });
         }
         if found.erased {
             return Err(ProveError::Erased {
@@ -495,7 +525,7 @@ impl Prover<'_> {
             }
             _ => sections(&frame, &opened, found.section),
         };
-        Ok((place, evidence))
+        Ok((place, evidence, missing))
     }
 
     fn segment(&self, stands: Place) -> String {

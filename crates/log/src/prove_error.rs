@@ -1,7 +1,10 @@
 //! The reasons why an entry could not be proved.
 
+use probity_format::Timestamp;
 use probity_format::stream::StreamName;
+use probity_format::time::format_time;
 
+use crate::accepted::AcceptedLoss;
 use crate::error::LogError;
 
 /// The reason why an entry could not be proved.
@@ -9,7 +12,7 @@ use crate::error::LogError;
 #[non_exhaustive]
 pub enum ProveError {
     /// There is no entry with that index.
-    #[error("stream {stream} has {entries} entries, none with index {index}")]
+    #[error("stream {stream} has {entries} entries, none with index {index}{}", lost_before(.lost))]
     NoEntry {
         /// The stream.
         stream: String,
@@ -17,6 +20,8 @@ pub enum ProveError {
         index: u64,
         /// Entries there are, counted from index 0.
         entries: u64,
+        /// The accepted losses of frames, any of which may have held the entry.
+        lost: Vec<AcceptedLoss>,
     },
     /// The entry is durable, but no published checkpoint covers it yet.
     #[error(
@@ -62,6 +67,19 @@ pub enum ProveError {
         /// The index asked for.
         index: u64,
     },
+    /// The key of the entry's subject is gone without an erasure, and the loss was accepted.
+    #[error(
+        "entry {index} of stream {stream} was given up: the key of its subject is lost, and the loss was accepted at {}",
+        format_time(*.time)
+    )]
+    GivenUp {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// The time at which the loss was accepted.
+        time: Timestamp,
+    },
     /// The segment that held the entry is not there.
     #[error("entry {index} is gone: {segment} was pruned or is lost")]
     Gone {
@@ -100,6 +118,14 @@ pub enum ProveError {
     /// The log could not be read, or is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+/// The clauses for losses that may have taken the entry.
+fn lost_before(losses: &[AcceptedLoss]) -> String {
+    let clauses = losses
+        .iter()
+        .map(|loss| format!("; entries lost earlier may have had that index: {loss}"));
+    clauses.collect()
 }
 
 impl ProveError {

@@ -9,6 +9,7 @@ use probity_format::note::VerifierKey;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::{Entry, Outcome, Version};
 
+use crate::accepted::AcceptedLoss;
 use crate::config::Options;
 use crate::entries::CheckedStream;
 pub use crate::entries::{Entries, OwnedEntry};
@@ -91,6 +92,9 @@ pub struct Found<'a> {
     pub erased: bool,
     /// The subjects that were erased.
     pub closed: Closed,
+    /// The subjects whose keys are missing though nobody erased them. An actor or submitter that
+    /// cannot be read is among them where there are such subjects.
+    pub missing: Closed,
 }
 
 /// A log open for reading. It sees durable frames, published or not, and does not disturb a writer.
@@ -223,7 +227,12 @@ impl Reader {
     /// Accepted losses of frames that were durable and not signed for; the content of these frames
     /// is gone.
     pub fn losses(&self) -> impl Iterator<Item = &Repair> {
-        self.history.losses.iter().map(|(loss, _)| loss)
+        self.accepted_losses().map(|accepted| &accepted.loss)
+    }
+
+    /// The losses like [`Reader::losses`], with the time at which each was accepted.
+    pub fn accepted_losses(&self) -> impl Iterator<Item = &AcceptedLoss> {
+        self.history.losses.iter()
     }
 
     /// The log's name.

@@ -29,6 +29,24 @@ pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed 
 /// The remedy for a slot that was changed.
 pub(crate) const ADVICE: &str = "restore the folder subjects/ from a backup";
 
+/// The fault of a file of slots that the journal did not sign for.
+pub(crate) const OTHER_PSEUDONYMS: &str = "holds other pseudonyms than the journal signed for";
+/// The remedy where a loss of keys was accepted. An earlier copy of the folder lacks the keys of
+/// later subjects.
+pub(crate) const ADVICE_AFTER_LOSS: &str = "a copy of subjects/ from before a loss was accepted is not wanted any more: \
+     copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
+     made after the loss was accepted";
+
+/// The remedy for a file of slots that differs from the journal; `has_closed` if the journal
+/// records an accepted loss of keys.
+pub(crate) const fn advice(has_closed: bool) -> &'static str {
+    if has_closed {
+        ADVICE_AFTER_LOSS
+    } else {
+        ADVICE
+    }
+}
+
 /// A subject outside its own sections.
 pub(crate) type Pseudonym = [u8; PSEUDONYM_BYTES];
 

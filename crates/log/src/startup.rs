@@ -333,6 +333,7 @@ impl Recovering<'_> {
             .history
             .losses
             .iter()
+            .map(|it| (&it.loss, it.frame))
             .filter(|(_, said_in)| *said_in >= signed);
         let mut of_stream =
             unsigned.filter(|(loss, _)| loss.kind == RepairKind::Lost && loss.stream == *name);

@@ -29,7 +29,8 @@ use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
 use crate::set_aside;
 use crate::slots::{
-    NAMED_EVERY, Pseudonym, SLOTS, broken, read_slots, readable, slot_length, surplus,
+    NAMED_EVERY, OTHER_PSEUDONYMS, Pseudonym, SLOTS, advice, broken, read_slots, readable,
+    slot_length, surplus,
 };
 
 const FOLDER: &str = "subjects";
@@ -285,7 +286,7 @@ impl FoundSlots {
                 "holds {whole} slots, the journal signed for {}",
                 signed.count
             );
-            return Err(file_broken(&reason));
+            return Err(file_broken(&reason, history));
         }
         if let Some(first) = self.closed.first()
             && *first < self.durable.max(signed.count)
@@ -295,8 +296,7 @@ impl FoundSlots {
             return Err(broken(*first, reason));
         }
         if self.signed != signed.digest {
-            let reason = "holds other pseudonyms than the journal signed for";
-            return Err(file_broken(reason));
+            return Err(file_broken(OTHER_PSEUDONYMS, history));
         }
         Ok(())
     }
@@ -391,10 +391,11 @@ const VOID: SlotLabel = SlotLabel {
     durable: 0,
 };
 
-fn file_broken(reason: &str) -> LogError {
+fn file_broken(reason: &str, history: &History) -> LogError {
+    let advice = advice(history.has_closed());
     LogError::Broken {
         place: SLOTS.into(),
-        reason: format!("{reason}; {}", crate::slots::ADVICE),
+        reason: format!("{reason}; {advice}"),
     }
 }
 

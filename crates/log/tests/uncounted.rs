@@ -16,6 +16,7 @@ use probity_format::entry::idempotency_digest;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::slot::SLOT_BYTES;
 use probity_format::{Entry, Subjects, Timestamp};
+use probity_log::prove::ProveError;
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{Durability, Log, LogError, Options, Repair, StreamConfig, StreamName};
@@ -62,6 +63,12 @@ fn append_once(log: &Log, subject: &str) {
 /// A killed log with a signed entry about anna, and unsigned entries with receipts about bert and
 /// carl.
 fn killed(folder: &Path) -> PathBuf {
+    killed_with(folder, &["bert", "carl"])
+}
+
+/// A killed log with a signed entry about anna, and unsigned entries with receipts about each of
+/// `unsigned`.
+fn killed_with(folder: &Path, unsigned: &[&str]) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
         erasable: true,
@@ -71,8 +78,9 @@ fn killed(folder: &Path) -> PathBuf {
     append(&log, "anna");
     log.close().unwrap();
     let log = Log::open(&path, &root(), options()).unwrap();
-    append(&log, "bert");
-    append(&log, "carl");
+    for subjects in unsigned {
+        append(&log, subjects);
+    }
     let killed = folder.join("killed");
     copy(&path, &killed);
     copy(&folder.join("log.heads"), &folder.join("killed.heads"));
@@ -233,6 +241,134 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
         append_once(&log, "erik");
         log.close().unwrap();
     }
+}
+
+fn accept(path: &Path) -> Log {
+    let options = Options {
+        accept_loss: true,
+        ..options()
+    };
+    Log::open(path, &root(), options).unwrap()
+}
+
+/// A proof of an entry whose loss was accepted failed as if the log were damaged, and advised to
+/// put an earlier copy of the keys back. That stopped every writer for good.
+#[test]
+fn an_entry_that_was_given_up_is_called_so_by_a_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let good = damage(&path, |slots| slots.truncate(2 * SLOT_BYTES));
+    let stream = StreamName::default();
+    let prove = |index| {
+        let reader = Reader::open(&path, &root()).unwrap();
+        let proved = reader.prove(&stream, index, None);
+        proved.map(|proof| proof.proved.index)
+    };
+    accept(&path).close().unwrap();
+    assert_eq!(verified(&path).faults, []);
+    assert_eq!(prove(1).unwrap(), 1);
+    let refused = prove(2).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("given up"), "{text}");
+    assert!(text.contains("accepted at 20"), "{text}");
+    assert!(!text.contains("backup"), "{text}");
+    // Put back behind a later subject, the earlier copy is refused. The advice spares the keys made
+    // since.
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, "dora");
+    log.close().unwrap();
+    let newest = fs::read(path.join(SLOTS)).unwrap();
+    fs::write(path.join(SLOTS), good).unwrap();
+    for text in [
+        Log::open(&path, &root(), options())
+            .unwrap_err()
+            .to_string(),
+        format!("{:?}", verified(&path).faults),
+    ] {
+        assert!(text.contains("before a loss was accepted"), "{text}");
+        assert!(text.contains("copy the present folder aside"), "{text}");
+        assert!(!text.contains("restore the folder"), "{text}");
+    }
+    fs::write(path.join(SLOTS), newest).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(verified(&path).faults, []);
+}
+
+/// Nothing said that an index without an entry may be of a frame whose loss was accepted.
+#[test]
+fn a_proof_of_an_entry_behind_the_last_names_the_frames_that_were_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let segment = path.join("streams/default/segments/00000000000000000000.seg");
+    let whole = fs::read(&segment).unwrap();
+    fs::write(&segment, whole.split_at(whole.len() - 9).0).unwrap();
+    accept(&path).close().unwrap();
+    let reader = Reader::open(&path, &root()).unwrap();
+    let refused = reader.prove(&StreamName::default(), 2, None).err().unwrap();
+    assert!(matches!(refused, ProveError::NoEntry { .. }), "{refused}");
+    let text = refused.to_string();
+    assert!(
+        text.contains("1 frame that had been durable lost, from frame 2 on"),
+        "{text}"
+    );
+    assert!(text.contains("accepted at 20"), "{text}");
+}
+
+/// The copy of a subject whose key was there was given up with that of the other subject.
+#[test]
+fn who_has_a_key_is_read_beside_those_whose_keys_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed_with(folder.path(), &["anna\ncarl", "carl"]);
+    let mut slots = fs::read(path.join(SLOTS)).unwrap();
+    slots.truncate(SLOT_BYTES);
+    fs::write(path.join(SLOTS), slots).unwrap();
+    let seen = |subject: Option<&str>| {
+        let reader = Reader::open(&path, &root()).unwrap();
+        let filter = Filter {
+            subject: subject.map(str::to_owned),
+            ..Filter::default()
+        };
+        let mut found = Vec::new();
+        let damage = reader.read_damaged::<LogError>(&filter, &mut |entry| {
+            let names = entry.entry.subjects.as_joined().to_owned();
+            found.push((
+                entry.index,
+                names,
+                entry.closed.subjects,
+                entry.missing.subjects,
+            ));
+            Ok(())
+        });
+        (found, damage.unwrap())
+    };
+    let annas = [(0, "anna".to_owned(), 0, 0), (1, "anna".to_owned(), 0, 1)];
+    // Damage, as long as nobody accepted it.
+    assert!(matches!(subjects(&path), Err(LogError::Damaged { .. })));
+    let (found, damage) = seen(Some("anna"));
+    assert_eq!(found, annas);
+    let (found, damage_of_all) = seen(None);
+    assert_eq!(found, annas);
+    assert!(damage.is_none() && !damage_of_all.is_none());
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    let LogError::KeysLost { subjects: 1, .. } = refused else {
+        panic!("{refused}");
+    };
+    accept(&path).close().unwrap();
+    assert_eq!(verified(&path).faults, []);
+    assert_eq!(subjects(&path).unwrap(), ["anna", "anna"]);
+    for subject in [None, Some("anna")] {
+        let (found, damage) = seen(subject);
+        assert_eq!(found, annas);
+        assert!(damage.is_none());
+    }
+    let reader = Reader::open(&path, &root()).unwrap();
+    let proof = reader.prove(&StreamName::default(), 1, None).unwrap();
+    assert_eq!((proof.proved.closed.subjects, proof.missing), (1, 1));
+    let refused = reader.prove(&StreamName::default(), 2, None).err().unwrap();
+    assert!(refused.to_string().contains("given up"), "{refused}");
 }
 
 /// A long file of slots, made of holes, cost its maker nothing and delayed every command by its

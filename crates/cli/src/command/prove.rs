@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             frame: proved.record.frame,
             entries_whole: proved.entries_whole,
             entries_partly: proved.entries_partly,
-            subjects_erased: proved.closed.subjects,
+            subjects_erased: proved.closed.subjects.saturating_sub(made.missing),
             certificates: listed(proof).1.len(),
             checkpoint: CheckpointForm::new(&proved.checkpoint),
         })?;
@@ -226,6 +226,9 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::Erased { .. } => {
             "nothing brings it back; proofs that were made before still hold".into()
         }
+        ProveError::GivenUp { .. } => format!(
+            "nothing is damaged, and proofs that were made before still hold; see every accepted loss with: probity verify {dir}"
+        ),
         ProveError::Gone { .. } => {
             format!("see whether it was pruned with proof with: probity verify {dir}")
         }

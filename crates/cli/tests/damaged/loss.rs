@@ -7,7 +7,8 @@ use std::time::Duration;
 use probity_format::frame::FrameHeader;
 use probity_format::keys::RootKey;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
-use probity_format::{Entry, Timestamp};
+use probity_format::slot::SLOT_BYTES;
+use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::{Durability, Log, Options, StreamName};
 
 use crate::{Place, copy};
@@ -15,7 +16,11 @@ use crate::{Place, copy};
 /// Makes a place whose log was killed with entries that have receipts and that no checkpoint
 /// covers.
 pub(crate) fn killed() -> Place {
-    let place = Place::new();
+    killed_in(Place::new(), "")
+}
+
+/// Makes a log in `place` that was killed with entries about `subject`, like [`killed`].
+fn killed_in(place: Place, subject: &str) -> Place {
     let log = place.path("audit");
     let root = RootKey::from_text(&fs::read_to_string(place.path("audit.key")).unwrap()).unwrap();
     let options = Options {
@@ -28,9 +33,9 @@ pub(crate) fn killed() -> Place {
     for number in 0..4_u8 {
         let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
         let key = [b'k', b'0' + number];
-        appender
-            .append_durable(&Entry::new(time, "write", &key))
-            .unwrap();
+        let mut entry = Entry::new(time, "write", &key);
+        entry.subjects = Subjects::joined(subject);
+        appender.append_durable(&entry).unwrap();
     }
     for name in ["audit", "audit.heads"] {
         copy(&place.path(name), &place.path(&format!("{name}.killed")));
@@ -99,4 +104,26 @@ fn durable_entries_that_are_gone_are_damage_and_an_accepted_loss_is_never_forgot
             },
         );
     }
+}
+
+/// A proof of an entry that was given up ended with 3, and advised to put earlier keys back.
+#[test]
+fn a_proof_after_an_accepted_loss_names_it_and_is_no_damage() {
+    let place = Place {
+        folder: tempfile::tempdir().unwrap(),
+    };
+    place.run(&["init", "audit", "--erasable"], 0, "");
+    let place = killed_in(place, "anna");
+    let slots = place.path("audit/subjects/slots");
+    let content = fs::read(&slots).unwrap();
+    fs::write(&slots, &content[..content.len() - SLOT_BYTES]).unwrap();
+    fs::write(place.path("none"), b"").unwrap();
+    place.run(&["append", "audit", "none"], 3, "");
+    place.run(&["append", "audit", "none", "--accept-loss"], 0, "");
+    place.run(&["verify", "audit", "--key", "audit.key"], 4, "");
+    let prove = ["prove", "audit", "--index", "0", "-o", "proof"];
+    let (_, said) = place.run(&prove, 1, "");
+    assert!(said.contains("was given up"), "{said}");
+    assert!(said.contains("accepted at 20"), "{said}");
+    assert!(!said.contains("backup"), "{said}");
 }

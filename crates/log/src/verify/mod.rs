@@ -186,8 +186,8 @@ impl<'a> Verifier<'a> {
             epochs: known,
             losses,
         } = published;
-        let opener = opener
-            .map(|opener| opener.with_journal(slots.slots, &slots.erasures, losses.iter(), known));
+        let opener =
+            opener.map(|opener| opener.with_journal(slots.slots, &slots.erasures, &losses, known));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         let sealers = Sealers {
             keys: opener.as_ref().map_or(Keys::Absent, Keys::Open),
@@ -206,7 +206,7 @@ impl<'a> Verifier<'a> {
             )?;
         }
         self.name_slots(&subjects, &mut unchecked)?;
-        report.losses = losses;
+        report.losses = losses.into_iter().map(|it| it.loss).collect();
         report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
         report.heads = heads;
         for subject in &subjects {

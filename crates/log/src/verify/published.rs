@@ -10,15 +10,15 @@ use probity_format::stream::StreamName;
 
 use super::Verifier;
 use super::heads::Notes;
+use crate::accepted::AcceptedLoss;
 use crate::epochs::CertifiedEpochs;
 use crate::history::signed_by;
 use crate::journal::History;
-use crate::repairs::Repair;
 
 /// The published part of a journal.
 pub(super) struct Published {
     pub(super) epochs: CertifiedEpochs,
-    pub(super) losses: Vec<Repair>,
+    pub(super) losses: Vec<AcceptedLoss>,
 }
 
 impl Verifier<'_> {
@@ -36,9 +36,9 @@ impl Verifier<'_> {
         });
         let signed = signed.max().filter(|_| history.v2.is_none());
         let losses = history.losses.iter();
-        let losses = losses.filter(|(_, frame)| signed.is_none_or(|signed| *frame < signed));
+        let losses = losses.filter(|it| signed.is_none_or(|signed| it.frame < signed));
         Published {
-            losses: losses.map(|(loss, _)| loss.clone()).collect(),
+            losses: losses.cloned().collect(),
             epochs: match signed {
                 Some(signed) => CertifiedEpochs::within(history, signed),
                 None => CertifiedEpochs::of(history),

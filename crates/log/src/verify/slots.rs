@@ -13,7 +13,9 @@ use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
-use crate::slots::{ADVICE, SLOTS, place, read_slots, readable, slot_length, surplus};
+use crate::slots::{
+    ADVICE, OTHER_PSEUDONYMS, SLOTS, advice, place, read_slots, readable, slot_length, surplus,
+};
 
 /// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
 /// is no evidence.
@@ -22,6 +24,8 @@ pub(super) struct SlotsTold {
     /// Frames of the journal that its checkpoint covers.
     frames: u64,
     pub(super) slots: SignedSlots,
+    /// True when the journal records an accepted loss of keys.
+    has_closed: bool,
     pub(super) erasures: BTreeMap<u64, Erasure>,
     /// True when the journal was read to its end: otherwise it may have more statements.
     pub(super) is_whole: bool,
@@ -41,6 +45,7 @@ impl SlotsTold {
     pub(super) fn look(&mut self, history: &History, frame: u64) {
         if frame < self.frames {
             self.slots = history.slots;
+            self.has_closed = history.has_closed();
         }
     }
 
@@ -156,12 +161,13 @@ impl Verifier<'_> {
         }
         if whole < signed.count {
             let detail = format!(
-                "holds {whole} slots, the journal signed for {}; {ADVICE}",
-                signed.count
+                "holds {whole} slots, the journal signed for {}; {}",
+                signed.count,
+                advice(told.has_closed)
             );
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
         } else if at_signed != signed.digest {
-            let detail = format!("holds other pseudonyms than the journal signed for; {ADVICE}");
+            let detail = format!("{OTHER_PSEUDONYMS}; {}", advice(told.has_closed));
             push(faults, FaultClass::Content, SLOTS.into(), detail);
             for number in void {
                 push(faults, FaultClass::Content, place(number), "is zeros");

@@ -116,7 +116,8 @@ impl Entries<'_, '_> {
         let act = self.act(entry)?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
-        let subjects = entry.subjects.iter().count() + found.closed.subjects;
+        let subjects =
+            entry.subjects.iter().count() + found.closed.subjects + found.missing.subjects;
         let subjects = i64::try_from(subjects).unwrap_or(i64::MAX);
         let values = [
             Value::Integer(act),
