@@ -1,13 +1,17 @@
 //! Reading of entries: up to the first damage, or past it where a person asks for it.
 
+use std::fmt;
 use std::path::Path;
 
-use probity_log::Repair;
+use probity_log::AcceptedLoss;
 use probity_log::reader::{Damage, Filter, Found, Reader};
+
+use serde::Serialize;
 
 use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
+use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
 use crate::shell::quoted;
@@ -75,7 +79,7 @@ pub(super) fn read(
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
 ) -> Result<Damage, Failure> {
     tell_unsigned(reader, filter)?;
-    tell_losses(reader, filter);
+    drop(tell_losses(reader, filter));
     match on_damage {
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
@@ -145,13 +149,53 @@ pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Fail
     Ok(())
 }
 
+/// A loss that was accepted, as documents show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct LostForm {
+    stream: String,
+    kind: &'static str,
+    from_frame: u64,
+    to_frame: u64,
+    /// The time at which it was accepted.
+    accepted: String,
+}
+
+impl From<&AcceptedLoss> for LostForm {
+    fn from(AcceptedLoss { loss, time, .. }: &AcceptedLoss) -> Self {
+        Self {
+            stream: loss.stream.to_string(),
+            kind: loss.lost_part(),
+            from_frame: loss.from,
+            to_frame: loss.to,
+            accepted: format_time(*time),
+        }
+    }
+}
+
+impl fmt::Display for LostForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stream,
+            kind,
+            from_frame,
+            to_frame,
+            accepted,
+        } = self;
+        write!(
+            f,
+            "{stream}: {kind} from frame {from_frame} to before {to_frame}, accepted at {accepted}"
+        )
+    }
+}
+
 /// Reports losses that were accepted: no entry stands in their place. Returns them.
-pub(super) fn tell_losses<'r>(reader: &'r Reader, filter: &Filter) -> Vec<&'r Repair> {
+pub(super) fn tell_losses(reader: &Reader, filter: &Filter) -> Vec<LostForm> {
     let wanted = filter.stream.as_ref();
-    let losses = reader.losses();
-    let losses = losses.filter(|loss| wanted.is_none_or(|stream| loss.stream == *stream));
+    let losses = reader.accepted_losses();
+    let losses = losses.filter(|it| wanted.is_none_or(|stream| it.loss.stream == *stream));
     losses
-        .inspect(|loss| note(&format!("not in the log any more: {loss}")))
+        .inspect(|it| note(&format!("not in the log any more: {}", it.loss)))
+        .map(LostForm::from)
         .collect()
 }
 

@@ -126,4 +126,21 @@ fn a_proof_after_an_accepted_loss_names_it_and_is_no_damage() {
     assert!(said.contains("was given up"), "{said}");
     assert!(said.contains("accepted at 20"), "{said}");
     assert!(!said.contains("backup"), "{said}");
+    // A person's copy said nothing of what was given up, though that may be theirs.
+    let export = [
+        "subject", "export", "audit", "anna", "--pocket", "hers", "--json",
+    ];
+    let (out, _) = place.run(&export, 0, "");
+    assert!(out.contains("\"lost\":[{\"stream\":\"default\""), "{out}");
+    assert!(out.contains("\"accepted\":\"20"), "{out}");
+    let marks = "SELECT value FROM about WHERE name = 'lost'";
+    let (out, _) = place.run(
+        &["pocket", "query", "hers", marks, "--format", "csv"],
+        0,
+        "",
+    );
+    assert!(
+        out.contains("default: ") && out.contains("accepted at 20"),
+        "{out}"
+    );
 }

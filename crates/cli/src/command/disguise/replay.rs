@@ -5,7 +5,6 @@ use std::path::Path;
 use probity_disguise::{
     LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec, SpecFile,
 };
-use probity_log::Repair;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Filter;
 use serde::Serialize;
@@ -16,7 +15,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
 use crate::command::copies::{reading_places, warn_of_none};
-use crate::command::reading::{tell_losses, tell_unsigned};
+use crate::command::reading::{LostForm, tell_losses, tell_unsigned};
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -33,25 +32,6 @@ struct ReplayedForm<'a> {
     lost: &'a [LostForm],
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
-}
-
-#[derive(Serialize)]
-struct LostForm {
-    stream: String,
-    kind: &'static str,
-    from_frame: u64,
-    to_frame: u64,
-}
-
-impl From<&Repair> for LostForm {
-    fn from(loss: &Repair) -> Self {
-        Self {
-            stream: loss.stream.to_string(),
-            kind: loss.lost_part(),
-            from_frame: loss.from,
-            to_frame: loss.to,
-        }
-    }
 }
 
 /// The operations of the log.
@@ -119,7 +99,6 @@ fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Told, Fa
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
     let lost = tell_losses(&reader, &filter);
-    let lost = lost.into_iter().map(LostForm::from).collect();
     let mut told = Operations::default();
     let mut progress = Progress::new("entries read");
     let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {

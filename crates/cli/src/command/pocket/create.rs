@@ -19,6 +19,7 @@ use super::takeover::Takeover;
 use super::unfinished::{roots_left, unfinished};
 use super::{MORE_FROM_THE_BEGINNING, Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
+use crate::command::reading::LostForm;
 use crate::config::Environment;
 use crate::database_address::{Said, said};
 use crate::failure::{Failure, Status};
@@ -45,6 +46,9 @@ struct Created<'a> {
     /// Keys of the store about the subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<u64>,
+    /// Parts of the log that were given up, of whomever they were.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    lost: &'a [LostForm],
     memory_bytes: usize,
 }
 
@@ -76,6 +80,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
             rows,
             entries: found.entries,
             keys: found.keys,
+            lost: &found.lost,
             memory_bytes: args.extent.ram,
         })?;
     } else {

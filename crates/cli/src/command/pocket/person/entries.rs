@@ -8,7 +8,7 @@ use probity_pocketdb::Value;
 
 use super::Person;
 use crate::args::PocketCreate;
-use crate::command::reading::{self, OnDamage};
+use crate::command::reading::{self, LostForm, OnDamage};
 use crate::config::Environment;
 use crate::entry_json::{format_time, hex};
 use crate::failure::{Failure, Status};
@@ -37,18 +37,20 @@ const DICTIONARIES: [&str; 5] = ["controllers", "processors", "actors", "purpose
 const NAMES_MAX: usize = 1 << 20;
 /// Bytes of one piece of a key or a payload.
 const PIECE_BYTES: usize = 300;
+/// The most accepted losses that the database names.
+const LOSSES_MAX: usize = 100;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
 /// Imports the entries about the subject that the arguments name. Returns the status of a command
-/// that otherwise succeeds.
+/// that otherwise succeeds, and the losses that were accepted.
 pub(super) fn fill(
     person: &mut Person<'_>,
     args: &PocketCreate,
     environment: &Environment,
-) -> Result<Status, Failure> {
+) -> Result<(Status, Vec<LostForm>), Failure> {
     let (Some(log), Some(subject)) = (&args.log, &args.subject) else {
-        return Ok(Status::Done);
+        return Ok((Status::Done, Vec::new()));
     };
     let on_damage = OnDamage::of(args.damaged_too);
     let reader = reading::open(log, args.log_key.as_deref(), environment, on_damage)?;
@@ -70,7 +72,21 @@ pub(super) fn fill(
     })?;
     progress.clear();
     mark_damage(person, &damage)?;
-    Ok(reading::status_after(&damage))
+    let lost: Vec<LostForm> = reader.accepted_losses().map(LostForm::from).collect();
+    mark_losses(person, &lost)?;
+    Ok((reading::status_after(&damage), lost))
+}
+
+/// Records in the database itself which parts of the log were given up: whom they were about is not
+/// known.
+fn mark_losses(person: &mut Person<'_>, lost: &[LostForm]) -> Result<(), Failure> {
+    for loss in lost.iter().take(LOSSES_MAX) {
+        person.about("lost", &loss.to_string())?;
+    }
+    match lost.len().saturating_sub(LOSSES_MAX) {
+        0 => Ok(()),
+        more => person.about("lost_more", &more.to_string()),
+    }
 }
 
 /// Records in the database itself what the log had lost, because its reader sees no message and no

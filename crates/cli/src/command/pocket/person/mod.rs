@@ -20,7 +20,7 @@ use probity_pocketdb::Value;
 use super::change::NoRows;
 use super::{Place, Vault};
 use crate::args::PocketCreate;
-use crate::command::reading::nothing_about;
+use crate::command::reading::{LostForm, nothing_about};
 use crate::config::Environment;
 use crate::entry_json::needs_base64;
 use crate::failure::{Failure, Status};
@@ -43,6 +43,8 @@ pub(super) struct Filled {
     pub(super) entries: Option<u64>,
     /// Keys of the store, if one was named.
     pub(super) keys: Option<u64>,
+    /// Losses of the log that were accepted: nothing tells whom they were about.
+    pub(super) lost: Vec<LostForm>,
 }
 
 /// Imports everything about the subject that the arguments name.
@@ -57,6 +59,7 @@ pub(super) fn fill(
             status: Status::Done,
             entries: None,
             keys: None,
+            lost: Vec::new(),
         });
     };
     let mut person = Person {
@@ -66,7 +69,7 @@ pub(super) fn fill(
     };
     person.create(&[ABOUT])?;
     person.about("subject", subject)?;
-    let status = entries::fill(&mut person, args, environment)?;
+    let (status, lost) = entries::fill(&mut person, args, environment)?;
     items::fill(&mut person, args, subject)?;
     disguises::fill(&mut person, args)?;
     person.commit()?;
@@ -79,6 +82,7 @@ pub(super) fn fill(
         status,
         entries: count("entries", &args.log),
         keys: count("items", &args.store),
+        lost,
     };
     tell_nothing(args, subject, &filled);
     Ok(filled)
