@@ -353,16 +353,16 @@ fn a_full_disk_under_the_log_ends_what_cannot_be_recorded() {
     // Nothing is done for anybody any more.
     let before = redis_cli(&server.port().to_string(), &[], "DBSIZE\n");
     let refused = redis_cli(&proxy.port, &[], "SET user:1:after x\n");
+    // The proxy ends, and says so to whom it still answers.
     assert!(
-        refused.contains("the log does not take entries; nothing is done"),
+        refused.is_empty() || refused.contains("the log does not take entries; nothing is done"),
         "{refused}"
     );
     assert_eq!(
         redis_cli(&server.port().to_string(), &[], "DBSIZE\n"),
         before
     );
-    proxy.child.kill().unwrap();
-    proxy.child.wait().unwrap();
+    assert_eq!(proxy.child.wait().unwrap().code(), Some(1));
     // With room again the log is repaired when it is opened; what was acknowledged is there.
     let proxy = Proxy::start(folder.path(), &server, &[]);
     assert_eq!(redis_cli(&proxy.port, &[], "SET user:1:after x\n"), "OK\n");

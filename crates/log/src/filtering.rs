@@ -43,6 +43,8 @@ struct LostEntries {
     /// True when the entries are read, without those people.
     is_partly: bool,
     places: Vec<u64>,
+    /// The number of its entries that are not read.
+    unread: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -78,6 +80,7 @@ impl<'a> Reading<'a> {
                     is_accepted: lost.accepted.is_some(),
                     is_partly: lost.is_partly,
                     places: Vec::new(),
+                    unread: 0,
                 });
             }
         }
@@ -135,7 +138,11 @@ impl<'a> Reading<'a> {
             if let Some(lost) = lost.iter_mut().find(|it| it.section == visited.section) {
                 lost.places
                     .push(u64::try_from(visited.index).unwrap_or_default());
-                if !lost.is_partly {
+                // The one who is asked for may be among the people who cannot be read.
+                let is_read = lost.is_partly
+                    && (self.filter.subject.is_none() || self.filter.matches(&visited.entry));
+                if !is_read {
+                    lost.unread = lost.unread.saturating_add(1);
                     return Ok(());
                 }
             }
@@ -255,11 +262,7 @@ fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
                 entries(record, &lost.places)
             ),
             first: *first,
-            entries: if lost.is_partly {
-                0
-            } else {
-                u64::try_from(lost.places.len()).unwrap_or(u64::MAX)
-            },
+            entries: lost.unread,
         });
     }
     if sections.is_empty() {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use probity_log::AcceptedLoss;
 use probity_log::reader::{Damage, Filter, Found, Reader};
-
 use serde::Serialize;
 
 use super::copies::reading_places;

@@ -36,7 +36,7 @@ pub struct Listed {
     pub time: Option<Timestamp>,
     /// A reveal was asked for and left something disguised.
     pub pending: bool,
-    /// It is done in chunks, of which some are left to do.
+    /// Some of the chunks in which it is done are left to do.
     pub unfinished: bool,
     /// When it can no longer be revealed.
     pub expires: Option<Timestamp>,

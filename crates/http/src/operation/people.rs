@@ -98,7 +98,7 @@ struct ListedForm {
     time: Option<String>,
     /// A reveal was asked for and left something disguised.
     pending: bool,
-    /// It is done in chunks, of which some are left to do.
+    /// Some of the chunks in which it is done are left to do.
     unfinished: bool,
     /// When it can no longer be revealed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ pub(super) enum Early {
     },
 }
 
-/// What client and server have said to each other.
+/// The state of a connection between a client and its server.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
