@@ -35,7 +35,6 @@ macro_rules! for_every_claim {
             a_reader_without_a_key_is_known_by_the_id
             rows_wait_over_several_references_to_their_own_table
             rows_wait_for_a_parent_that_the_database_refuses
-            a_circle_of_two_people_comes_back_where_a_step_opens_it
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader
             who_leaves_the_rows_of_somebody_back_leaves_no_id

@@ -76,10 +76,30 @@ impl Revealer<'_> {
         }
     }
 
+    /// Inserts rows, without those whose parents among them the database refuses. Returns their number.
+    pub(super) fn insert_whole(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        ready: &Ready,
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<usize, Error> {
+        let mut refused = Vec::new();
+        let done = self.insert_ready(table, columns, ready, &mut refused)?;
+        if refused.is_empty() {
+            return Ok(done);
+        }
+        let back = self.take_back_orphans(table, columns, (ready, &refused))?;
+        let done = done.saturating_sub(back.len());
+        kept.append(&mut refused);
+        kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
+        Ok(done)
+    }
+
     /// Takes out again the inserted rows whose parents among them the database refused: it may look
     /// at keys only when the reveal is committed, and would refuse the whole of it. Returns them as
     /// recorded.
-    pub(super) fn take_back_orphans(
+    fn take_back_orphans(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],

@@ -61,15 +61,7 @@ impl Revealer<'_> {
         }
         self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
         self.drop_strangers((table, index), columns, &mut ready, &mut kept)?;
-        let before = kept.len();
-        let mut done = self.insert_ready(table, columns, &ready, &mut kept)?;
-        if kept.len() > before {
-            let (inserted, refused) = (&ready, kept.split_off(before));
-            let back = self.take_back_orphans(table, columns, (inserted, &refused))?;
-            done = done.saturating_sub(back.len());
-            kept.extend(refused);
-            kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
-        }
+        let done = self.insert_whole(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
             let id = &self.live.pseudo.id;
             let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
