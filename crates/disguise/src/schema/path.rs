@@ -31,12 +31,7 @@ impl Path {
         table: &str,
         owned: impl FnOnce(&str) -> Fragment,
     ) -> Fragment {
-        let named = |table: &str, columns: &[String]| {
-            let of = dialect.quote(table);
-            let columns = columns.iter();
-            let columns = columns.map(|column| format!("{of}.{}", dialect.quote(column)));
-            columns.collect::<Vec<_>>().join(",")
-        };
+        let named = |table: &str, columns: &[String]| named(dialect, table, columns).join(",");
         let last = self.steps.last().map_or(table, |step| &step.to_table);
         let Fragment {
             mut sql,
@@ -65,20 +60,14 @@ impl Path {
         table: &str,
     ) -> Option<Fragment> {
         let step = self.steps.first()?;
-        let named = |table: &str, columns: &[String]| {
-            let of = dialect.quote(table);
-            let columns = columns.iter();
-            let columns = columns.map(|column| format!("{of}.{}", dialect.quote(column)));
-            columns.collect::<Vec<_>>()
-        };
-        let from = named(table, &step.columns);
+        let from = named(dialect, table, &step.columns);
         let nothing: Vec<String> = from.iter().map(|it| format!("{it} IS NULL")).collect();
         let own = tenancy.and(dialect, &step.to_table, &step.to_table);
         let sql = format!(
             "({} OR ({}) IN (SELECT {} FROM {} WHERE 1=1{}))",
             nothing.join(" OR "),
             from.join(","),
-            named(&step.to_table, &step.to_columns).join(","),
+            named(dialect, &step.to_table, &step.to_columns).join(","),
             dialect.quote(&step.to_table),
             own.sql,
         );
@@ -87,6 +76,14 @@ impl Path {
             parameters: own.parameters,
         })
     }
+}
+
+/// Returns the columns of a table with its name before each.
+fn named(dialect: Dialect, table: &str, columns: &[String]) -> Vec<String> {
+    let of = dialect.quote(table);
+    let columns = columns.iter();
+    let columns = columns.map(|column| format!("{of}.{}", dialect.quote(column)));
+    columns.collect()
 }
 
 /// Resolves the paths of `schema`, and refuses one that does not lead to exactly one owner.

@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, Dialect, Error, Progress, SpecFile};
+use probity_disguise::{Dialect, Error, SpecFile};
 
-use super::forum::time;
 use super::society::{Society, description};
 
 /// Rules of declared keys, the last for databases that check at the commit.
@@ -183,23 +182,10 @@ pub(crate) fn rows_of_nobody_stay_with_rows_of_whoever_came_back_meanwhile() {
                 }
                 let what = format!("{key} {back} {chunks}");
                 let mut society = society(key, &rows);
-                let request = ApplyRequest {
-                    spec: &society.spec,
-                    user: None,
-                    over: None,
-                    expires: None,
-                    parameters: BTreeMap::new(),
-                    time: time(),
-                };
-                let id = society.engine.begin(&request).unwrap();
-                let go_on = |society: &mut Society| {
-                    let progress = society.engine.proceed(id, 1, time());
-                    let progress = progress.unwrap_or_else(|error| panic!("{what} {error:?}"));
-                    matches!(progress, Progress::Done(_))
-                };
-                is_done = (0..chunks).any(|_| go_on(&mut society));
+                let id = society.begin_of_all();
+                is_done = (0..chunks).any(|_| society.go_on(id, &what));
                 society.reveal(back, id);
-                while !is_done && !go_on(&mut society) {}
+                while !is_done && !society.go_on(id, &what) {}
                 society.try_again(&[(1, id), (2, id)].into());
                 society.try_again(&[(1, id), (2, id)].into());
                 society.assert_as_before(&what);

@@ -578,7 +578,7 @@ pub(crate) fn a_placeholder_in_a_reference_waits_for_the_row_of_its_person() {
     }
 }
 
-/// Whoever was not registered when the person left is known by the id alone.
+/// Somebody who was not registered when the person left is known by the id alone.
 pub(crate) fn a_reference_of_somebody_without_a_key_is_known_by_the_id() {
     for form in FORMS {
         let (mut society, _) = form.inviting();

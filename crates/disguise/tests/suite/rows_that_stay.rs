@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, Progress};
-
-use super::forum::time;
 use super::society::{Society, description};
 
 /// Posts that pin a note, while notes belong to the owner of their post, and lines of a table that
@@ -117,22 +114,10 @@ pub(crate) fn who_leaves_the_rows_of_somebody_back_leaves_no_id() {
             }
             let what = format!("{whole} {chunks}");
             let mut society = Society::of(&statements, &described, &[1, 2, 3]);
-            let request = ApplyRequest {
-                spec: &society.spec,
-                user: None,
-                over: None,
-                expires: None,
-                parameters: BTreeMap::new(),
-                time: time(),
-            };
-            let id = society.engine.begin(&request).unwrap();
-            let go_on = |society: &mut Society| {
-                let progress = society.engine.proceed(id, 1, time()).unwrap();
-                matches!(progress, Progress::Done(_))
-            };
-            is_done = (0..chunks).any(|_| go_on(&mut society));
+            let id = society.begin_of_all();
+            is_done = (0..chunks).any(|_| society.go_on(id, &what));
             society.reveal(1, id);
-            while !is_done && !go_on(&mut society) {}
+            while !is_done && !society.go_on(id, &what) {}
             let clear =
                 "SELECT COUNT(*) FROM posts WHERE a IN (2, 3) OR b IN (2, 3) OR r IN (2, 3)";
             assert_eq!(

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
-    References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Progress,
+    Protection, References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
 };
 
 use super::forum::time;
@@ -170,6 +170,26 @@ impl Society {
                 self.engine.finish_over(id, over.as_ref(), rows, time)
             }
         }
+    }
+
+    /// Begins a disguise of everybody in chunks.
+    pub(super) fn begin_of_all(&mut self) -> DisguiseId {
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: None,
+            over: None,
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.begin(&request).unwrap()
+    }
+
+    /// Does the next chunk of a row; whether it was the last.
+    pub(super) fn go_on(&mut self, id: DisguiseId, what: &str) -> bool {
+        let progress = self.engine.proceed(id, 1, time());
+        let progress = progress.unwrap_or_else(|error| panic!("{what} {error:?}"));
+        matches!(progress, Progress::Done(_))
     }
 
     /// Has somebody leave later.

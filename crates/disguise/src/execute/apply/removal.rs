@@ -112,7 +112,16 @@ impl Applier<'_> {
         self.principals
             .meet(self.database, &people.collect::<Vec<_>>())?;
         let parted = self.parted(table, columns, rows)?;
-        let mut rows = [parted.owned, parted.shared].concat();
+        self.going_of_own(table, columns, [parted.owned, parted.shared].concat())
+    }
+
+    /// As [`Self::going`], of rows with an owner who leaves and whose people are known.
+    pub(super) fn going_of_own(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
         if table.name == self.live.pseudo.table {
             rows.retain(|row| self.may_go(columns, row));
         }

@@ -1,7 +1,6 @@
 //! People other than the user whose rows a disguise takes or changes; holds on them refuse it.
 
 use super::applier::{Applier, Loss};
-use super::co_owned::SharedRows;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
@@ -85,19 +84,9 @@ impl Applier<'_> {
             self.foresee_unlinked(table, columns, &parted.read, column)?;
             self.foresee_unlinked(table, columns, &parted.shared, column)?;
         }
-        let mut rows = [parted.owned, parted.shared].concat();
-        if table.name == self.live.pseudo.table {
-            rows.retain(|row| self.may_go(columns, row));
-        }
-        let (shared, plain) = self.split(table, columns, rows);
-        self.stake(table, columns, &plain, Loss::Row)?;
-        let mut shared_rows = SharedRows {
-            work: self,
-            table,
-            columns,
-        };
-        let left = shared_rows.left_by_all(shared)?;
-        self.stake(table, columns, &left, Loss::Row)
+        let own = [parted.owned, parted.shared].concat();
+        let going = self.going_of_own(table, columns, own)?;
+        self.stake(table, columns, &going, Loss::Row)
     }
 
     fn foresee_unlinked(
