@@ -41,7 +41,19 @@ pub(crate) struct Directory {
     subject_of: SubjectOf,
     /// The lock on the directory itself, which nobody can exchange unseen for another file. Fields
     /// are dropped in their order, so it stands last: nothing may use a file after it.
-    _lock: File,
+    _lock: HeldLock,
+}
+
+/// The lock on the directory, which ends when this is dropped.
+#[derive(Debug)]
+struct HeldLock(File);
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a child that was forked and has not yet executed.
+        // An error changes nothing: then closing releases it.
+        let _closing_releases_it_too = self.0.unlock();
+    }
 }
 
 /// An open file of the store.
@@ -416,10 +428,10 @@ fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
 }
 
 /// Keeps other processes out.
-fn lock(path: &Path) -> Result<File, OpenError> {
+fn lock(path: &Path) -> Result<HeldLock, OpenError> {
     let directory = File::open(path).map_err(at(path))?;
     match directory.try_lock() {
-        Ok(()) => Ok(directory),
+        Ok(()) => Ok(HeldLock(directory)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(source)) => Err(at(path)(source)),
     }
@@ -479,6 +491,18 @@ pub(crate) mod tests {
     use crate::store::Store;
 
     const SECRET: &[u8] = b"secret-of-user-7";
+
+    /// A child process has a copy of every descriptor until it executes its program. A store that
+    /// was closed meanwhile could not be opened until then.
+    #[test]
+    fn the_lock_ends_with_the_store_though_a_child_has_its_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock(folder.path()).unwrap();
+        let _of_child = held.0.try_clone().unwrap();
+        assert!(matches!(lock(folder.path()), Err(OpenError::InUse(_))));
+        drop(held);
+        drop(lock(folder.path()).unwrap());
+    }
 
     pub(crate) fn ask(store: &Store, words: &[&[u8]]) -> Vec<u8> {
         let (mut commands, mut command) = (Commands::default(), Command::default());

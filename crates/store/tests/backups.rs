@@ -162,7 +162,7 @@ fn state(path: &Path) -> Vec<(String, u64)> {
 /// folder; returns whether it came to that.
 fn kill_at(path: &Path, step: usize) -> bool {
     let mut child = Process::new(std::env::current_exe().unwrap())
-        .args(["--exact", "store_until_killed", "--ignored"])
+        .args(["--exact", "store_until_killed", "--ignored", "--nocapture"])
         .env(CHILD_FOLDER, path)
         .stdout(Stdio::null())
         .spawn()

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::pager::bytes::put;
 use crate::pager::error::SecureStoreError;
-use crate::pager::flash::lock;
+use crate::pager::flash::{lock, unlock};
 use crate::pager::medium::SystemFailure;
 use crate::pager::ring::{RING_END, begins_full};
 use crate::pager::root::SecureStore;
@@ -183,6 +183,12 @@ impl FileStore {
     fn failed(&self, cause: io::Error) -> SecureStoreError {
         self.failure.note(cause);
         SecureStoreError
+    }
+}
+
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        unlock(&self.file);
     }
 }
 

@@ -231,7 +231,7 @@ impl FileFlash {
     }
 }
 
-/// Locks the file against other programs until it is closed.
+/// Locks the file against other programs, until [`unlock`] or its closing.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -240,6 +240,19 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
             "another program has it open",
         )),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Ends the lock of a file that is about to be closed.
+pub(crate) fn unlock(file: &File) {
+    // Closing alone would leave the lock to a child that was forked and has not yet executed. An
+    // error changes nothing: then closing releases it.
+    let _closing_releases_it_too = file.unlock();
+}
+
+impl Drop for FileFlash {
+    fn drop(&mut self) {
+        unlock(&self.file);
     }
 }
 
@@ -296,6 +309,18 @@ impl Nand for FileFlash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A child process has a copy of every descriptor until it executes its program. A chip that was
+    /// closed meanwhile could not be opened until then.
+    #[test]
+    fn the_lock_ends_with_the_chip_though_a_child_has_its_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chip");
+        let chip = FileFlash::create(&path, 4, false).unwrap();
+        let _of_child = chip.file.try_clone().unwrap();
+        drop(chip);
+        drop(FileFlash::open(&path, true).unwrap());
+    }
 
     #[test]
     fn the_file_keeps_the_discipline_its_content_and_its_wear() {

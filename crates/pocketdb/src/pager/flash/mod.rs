@@ -11,7 +11,7 @@ mod steady;
 #[cfg(feature = "std")]
 pub use file::FileFlash;
 #[cfg(feature = "std")]
-pub(crate) use file::lock;
+pub(crate) use file::{lock, unlock};
 #[cfg(feature = "std")]
 pub use simulator::{CostModel, PowerCut, Simulator, Torn};
 #[cfg(feature = "std")]
