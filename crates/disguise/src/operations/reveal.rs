@@ -199,6 +199,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             returned: BTreeSet::new(),
             nobody: Vec::new(),
+            unawaited: Vec::new(),
             others: Others::default(),
             missing: Vec::new(),
             ended,

@@ -7,6 +7,7 @@ use probity_format::wire::{Reader, put_varint};
 
 use super::repeat::{Values, Writer};
 use super::section::{Change, Copied, Modified, PrincipalKind, Section, SpeaksFor};
+use super::unawaited::Unawaited;
 use crate::crypto::KEY_BYTES;
 use crate::crypto::suite::{PublicKey, Suite};
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
@@ -20,8 +21,10 @@ const BAG_VERSION_OF_SUITES: u8 = 3;
 const BAG_VERSION_OF_NOBODY: u8 = 4;
 /// The version that also says by their keys whom its rows name.
 const BAG_VERSION_OF_KEYS: u8 = 5;
+/// The version that also names the rows for which removed rows do not wait.
+const BAG_VERSION_OF_UNAWAITED: u8 = 6;
 /// The most entries a list in a bag may have.
-const LIST_MAX: usize = 1 << 28;
+pub(super) const LIST_MAX: usize = 1 << 28;
 /// The least padded length.
 const PADDED_BYTES_MIN: usize = 256;
 
@@ -41,6 +44,9 @@ pub(crate) struct Bag {
     /// the fingerprints of their keys. An account with such an id is theirs only with that key, or
     /// one that took its place. Records of programs before have none.
     pub(crate) named: BTreeMap<Vec<u8>, Fingerprint>,
+    /// Rows to which removed rows refer and for which they do not wait. Records of programs before
+    /// have none.
+    pub(crate) unawaited: Vec<Unawaited>,
 }
 
 impl Bag {
@@ -53,6 +59,7 @@ impl Bag {
             sections: Vec::new(),
             nobody: BTreeSet::new(),
             named: BTreeMap::new(),
+            unawaited: Vec::new(),
         }
     }
 
@@ -66,16 +73,26 @@ impl Bag {
         self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
     }
 
-    /// Returns its bytes, padded to a size class so that their length reveals little.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Returns the oldest version that has a place for everything in it.
+    fn version(&self) -> u8 {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
-        let version = match (self.named.is_empty(), self.nobody.is_empty()) {
-            (false, _) => BAG_VERSION_OF_KEYS,
-            (true, false) => BAG_VERSION_OF_NOBODY,
-            (true, true) if plain => BAG_VERSION,
-            (true, true) => BAG_VERSION_OF_SUITES,
-        };
+        if !self.unawaited.is_empty() {
+            BAG_VERSION_OF_UNAWAITED
+        } else if !self.named.is_empty() {
+            BAG_VERSION_OF_KEYS
+        } else if !self.nobody.is_empty() {
+            BAG_VERSION_OF_NOBODY
+        } else if plain {
+            BAG_VERSION
+        } else {
+            BAG_VERSION_OF_SUITES
+        }
+    }
+
+    /// Returns its bytes, padded to a size class so that their length reveals little.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let version = self.version();
         let plain = version == BAG_VERSION;
         let mut out = vec![version];
         out.extend_from_slice(&self.seed);
@@ -114,6 +131,12 @@ impl Bag {
                 out.extend_from_slice(key);
             }
         }
+        if version >= BAG_VERSION_OF_UNAWAITED {
+            put_count(&mut out, self.unawaited.len());
+            for rows in &self.unawaited {
+                rows.encode(&mut values, &mut out);
+            }
+        }
         out.push(1);
         let padded = padded_bytes(out.len());
         out.resize(padded, 0);
@@ -125,7 +148,10 @@ impl Bag {
         let version = reader.u8()?;
         let plain = match version {
             BAG_VERSION => true,
-            BAG_VERSION_OF_SUITES | BAG_VERSION_OF_NOBODY | BAG_VERSION_OF_KEYS => false,
+            BAG_VERSION_OF_SUITES
+            | BAG_VERSION_OF_NOBODY
+            | BAG_VERSION_OF_KEYS
+            | BAG_VERSION_OF_UNAWAITED => false,
             _ => return Err(reader.error("has an unknown version")),
         };
         let seed = reader.array()?;
@@ -175,8 +201,20 @@ impl Bag {
         if version >= BAG_VERSION_OF_KEYS {
             named = take_named(&mut reader)?;
         }
-        if version == BAG_VERSION_OF_NOBODY && nobody.is_empty() {
-            return Err(reader.error("has no names where some must be"));
+        let mut unawaited = Vec::new();
+        if version >= BAG_VERSION_OF_UNAWAITED {
+            for _ in 0..reader.length(LIST_MAX)? {
+                unawaited.push(Unawaited::decode(&mut reader, &mut values)?);
+            }
+        }
+        let is_short = match version {
+            BAG_VERSION_OF_NOBODY => nobody.is_empty(),
+            BAG_VERSION_OF_KEYS => named.is_empty(),
+            BAG_VERSION_OF_UNAWAITED => unawaited.is_empty(),
+            _ => false,
+        };
+        if is_short {
+            return Err(reader.error("has nothing where its version says that something is"));
         }
         if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
             return Err(reader.error("has wrong padding"));
@@ -188,6 +226,7 @@ impl Bag {
             sections,
             nobody,
             named,
+            unawaited,
         })
     }
 }
@@ -216,9 +255,6 @@ fn take_named(reader: &mut Reader<'_>) -> Result<BTreeMap<Vec<u8>, Fingerprint>,
             return Err(reader.error("has names out of order"));
         }
         named.insert(name, reader.array()?);
-    }
-    if named.is_empty() {
-        return Err(reader.error("has no keys where some must be"));
     }
     Ok(named)
 }
@@ -376,19 +412,19 @@ fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<ColumnRow
     })
 }
 
-fn put_names(out: &mut Vec<u8>, names: &[String]) {
+pub(super) fn put_names(out: &mut Vec<u8>, names: &[String]) {
     put_count(out, names.len());
     for name in names {
         put_bytes(out, name.as_bytes());
     }
 }
 
-fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
+pub(super) fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
     let count = reader.length(4_096)?;
     (0..count).map(|_| take_text(reader)).collect()
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
 }
 
@@ -469,6 +505,40 @@ mod tests {
             turned[at + 1] = 9;
             assert!(Bag::decode(&turned).is_err());
         }
+    }
+
+    #[test]
+    fn a_bag_that_names_rows_which_are_not_awaited_comes_back() {
+        for named in [BTreeMap::new(), [(vec![7], [1; 32])].into()] {
+            let mut bag = full_bag();
+            bag.named = named;
+            bag.unawaited = vec![
+                Unawaited {
+                    table: "albums".into(),
+                    columns: vec!["id".into()],
+                    keys: vec![vec![Value::Int(1)], vec![Value::Int(2)]],
+                },
+                Unawaited {
+                    table: "rooms".into(),
+                    columns: vec!["house".into(), "number".into()],
+                    keys: vec![vec![Value::from("x"), Value::Int(1)]],
+                },
+            ];
+            let bytes = bag.encode();
+            assert_eq!(bytes[0], 6);
+            assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+            for at in 0..bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x01;
+                drop(Bag::decode(&flipped));
+                drop(Bag::decode(&bytes[..at]));
+            }
+        }
+        // A later version does not hide an older one.
+        let mut bytes = full_bag().encode();
+        assert_eq!(bytes[0], 2);
+        bytes[0] = 6;
+        assert!(Bag::decode(&bytes).is_err());
     }
 
     /// Such rows take no bytes, so that a few bytes could ask for hundreds of millions of them.

@@ -32,3 +32,4 @@ pub(crate) mod stored;
 pub(crate) mod subject;
 pub(crate) mod succession;
 pub(crate) mod tables;
+pub(crate) mod unawaited;

@@ -8,9 +8,10 @@ use crate::records::bag::Bag;
 use crate::records::section::Change;
 
 impl Bag {
-    /// Drops the notes about people whom no record of the bag names any more. Those of nobody stay,
-    /// since a row that is owned through others does not hold the names of its owners.
+    /// Drops the notes about people whom no record of the bag names any more, and those about rows
+    /// for which none waits. Those of nobody stay, since a row that is owned through others does not hold the names of its owners.
     pub(crate) fn drop_notes(&mut self) {
+        self.drop_unawaited();
         if self.named.is_empty() {
             return;
         }

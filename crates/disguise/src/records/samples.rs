@@ -78,6 +78,7 @@ pub(super) fn full_bag() -> Bag {
         ],
         nobody: BTreeSet::new(),
         named: BTreeMap::new(),
+        unawaited: Vec::new(),
     }
 }
 

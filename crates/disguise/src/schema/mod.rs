@@ -6,7 +6,7 @@ pub(crate) mod name_matching;
 pub(crate) mod path;
 pub(crate) mod separation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -164,6 +164,15 @@ impl ResolvedTable {
         }
     }
 
+    /// Returns whether the database enforces a reference.
+    pub(crate) fn declares(&self, reference: &Reference) -> bool {
+        self.catalog.foreign_keys.iter().any(|key| {
+            let is_to =
+                key.to_table == reference.to_table && key.to_columns == reference.to_columns;
+            is_to && key.columns == reference.columns
+        })
+    }
+
     /// Returns whether the database holds rows of it to refer to rows of it.
     pub(crate) fn refers_to_itself(&self) -> bool {
         let mut keys = self.catalog.foreign_keys.iter();
@@ -272,6 +281,30 @@ impl ResolvedSchema {
         reference.to_table == self.pseudo.table
             && reference.to_columns.iter().eq([&self.pseudo.id])
             && self.is_free(table, column)
+    }
+
+    /// Returns the column by which a row of `table` can come back without its reference, and get it
+    /// later: NULL says nothing else there about whose the row is, or by which key others refer to
+    /// it.
+    pub(crate) fn emptiable<'r>(
+        &self,
+        table: &ResolvedTable,
+        reference: &'r Reference,
+    ) -> Option<&'r String> {
+        let nullable = |it: &String| table.catalog.column(it).is_some_and(|it| it.nullable);
+        let path = table.path.iter().filter_map(|path| path.steps.first());
+        let others = table.references.iter().filter(|it| *it != reference);
+        let others: BTreeSet<&String> = others.chain(path).flat_map(|it| &it.columns).collect();
+        let is_referred_to = |column: &String| {
+            let references = self.tables.values().flat_map(|it| &it.references);
+            let mut references = references.filter(|it| it.to_table == table.name);
+            references.any(|it| it.to_columns.contains(column))
+        };
+        reference.columns.iter().find(|it| {
+            let counts = table.identity.contains(it) || table.people().any(|known| known == *it);
+            let counts = counts || table.tenant.as_ref() == Some(it) || others.contains(it);
+            nullable(it) && !counts && !is_referred_to(it)
+        })
     }
 
     /// Returns the columns of `table` that name people other than the row itself.

@@ -81,6 +81,7 @@ impl<'a> Applier<'a> {
         forgotten: &Forgotten,
     ) -> Result<Applied, Error> {
         self.notes.forget(forgotten, &self.principals)?;
+        self.note_unawaited()?;
         let is_placeholder = |owner: &&Vec<u8>| matches!(self.principals.known.get(*owner), Some((_, it)) if !it.is_person());
         let placeholders: Vec<&Vec<u8>> = self.notes.bags.keys().filter(is_placeholder).collect();
         let fleeting = deadline::fleeting(self.database, &placeholders)?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod applier;
 pub(crate) mod chunk;
+mod circles;
 mod co_owned;
 mod dependent_rows;
 mod goes_along;
@@ -21,6 +22,7 @@ mod self_reference;
 mod spelling;
 mod stake;
 mod step_cursor;
+mod unawaited;
 mod under_placeholders;
 mod unlink;
 

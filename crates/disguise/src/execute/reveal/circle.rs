@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::Copies;
-use super::put_back::{missing_readers, names_one_of};
+use super::put_back::{lacking, names_one_of};
 use super::rewrite::is_constraint;
+use super::unawaited::{Keys, Without};
 use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
@@ -31,6 +32,8 @@ impl Dangling {
 /// Removed rows of one section, or copies of some, that wait for others.
 struct Group<'a> {
     section: usize,
+    /// The number of its bag.
+    bag: usize,
     table: &'a ResolvedTable,
     columns: Vec<String>,
     /// References of the rows, their owners included.
@@ -51,9 +54,6 @@ struct Waiting {
 
 /// Whole rows that are gone, each with its slot if it is shared.
 type Gone = Vec<(Vec<Value>, Option<Vec<u8>>)>;
-
-/// Keys of rows, by table and columns.
-type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
 
 /// The keys of waiting rows, by table and column and by how others spell them.
 type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -78,7 +78,7 @@ impl<'a> Circles<'_, 'a> {
         }
         let spelled = self.spelled_otherwise(&groups, &there)?;
         loop {
-            narrow(&mut groups, &there, &spelled);
+            self.narrow(&mut groups, &there, &spelled);
             if groups.iter().all(|group| group.rows.is_empty()) {
                 return Ok(false);
             }
@@ -130,7 +130,7 @@ impl<'a> Circles<'_, 'a> {
         }
         let (index, step, table) = (*index, section.step, section.table.clone());
         for it in &group.rows {
-            let missing = missing_readers(group.table, &group.columns, &it.original, &it.row);
+            let missing = lacking(group.table, &group.columns, &it.original, &it.row);
             for change in missing {
                 let home = self.work.home(index, &change)?;
                 let section = Section {
@@ -205,6 +205,7 @@ impl<'a> Circles<'_, 'a> {
             let dangling = self.dangling(table, *index, &references)?;
             groups.push(Group {
                 section: number,
+                bag: *index,
                 table,
                 columns: columns.to_vec(),
                 references,
@@ -342,6 +343,44 @@ impl<'a> Circles<'_, 'a> {
         Ok(spelled)
     }
 
+    /// Keeps only rows all of whose parents exist or are among the remaining rows, or which do not
+    /// wait for them.
+    fn narrow(&self, groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
+        loop {
+            let among = among(groups);
+            let mut changed = false;
+            for (group, there) in groups.iter_mut().zip(there) {
+                let before = group.rows.len();
+                let of = (group.table, group.bag);
+                let (columns, dangling) = (&group.columns, &group.dangling);
+                let parent = |reference: &Reference, row: &mut Vec<Value>| {
+                    let Some(key) = key(columns, reference, row) else {
+                        return true;
+                    };
+                    let is_there =
+                        dangling.allows(reference, &key) || holds(there, reference, &key);
+                    if is_there || is_among(&among, spelled, reference, &key) {
+                        return true;
+                    }
+                    let without = self.work.without(of, reference, &key);
+                    if let Without::Empty(column) = without {
+                        put(columns, row, column, Value::Null);
+                    }
+                    without != Without::Waits
+                };
+                let references = &group.references;
+                group.rows.retain_mut(|it| {
+                    let mut all = references.iter();
+                    all.all(|reference| parent(reference, &mut it.row))
+                });
+                changed |= group.rows.len() < before;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
     /// Inserts rows, repeatedly while that brings more in; references that may be empty are empty
     /// at first. Returns whether all are in.
     fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
@@ -394,35 +433,6 @@ impl<'a> Circles<'_, 'a> {
             }
         }
         Ok(true)
-    }
-}
-
-/// Keeps only rows all of whose parents exist or are among the remaining rows.
-fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
-    loop {
-        let among = among(groups);
-        let mut changed = false;
-        for (group, there) in groups.iter_mut().zip(there) {
-            let before = group.rows.len();
-            let (columns, references) = (&group.columns, &group.references);
-            let dangling = &group.dangling;
-            let parent = |reference: &Reference, row: &[Value]| {
-                key(columns, reference, row).is_none_or(|key| {
-                    let is_there =
-                        dangling.allows(reference, &key) || holds(there, reference, &key);
-                    is_there || is_among(&among, spelled, reference, &key)
-                })
-            };
-            group.rows.retain(|it| {
-                references
-                    .iter()
-                    .all(|reference| parent(reference, &it.row))
-            });
-            changed |= group.rows.len() < before;
-        }
-        if !changed {
-            return;
-        }
     }
 }
 

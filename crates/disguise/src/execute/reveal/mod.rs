@@ -19,6 +19,7 @@ mod put_back;
 pub(crate) mod report;
 mod rewrite;
 mod spilled_bags;
+mod unawaited;
 mod undo;
 
 use std::collections::BTreeSet;
@@ -104,6 +105,8 @@ pub(crate) struct Revealer<'a> {
     pub(crate) returned: BTreeSet<Vec<u8>>,
     /// The names of nobody in the removed rows of each open bag.
     pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
+    /// The keys of each open bag for which its removed rows do not wait.
+    pub(crate) unawaited: Vec<unawaited::Keys>,
     /// Whom the records name beside the returning person.
     pub(crate) others: Others,
     /// The changes still missing from rows that were put back in the current section.

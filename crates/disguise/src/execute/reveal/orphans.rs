@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::Revealer;
 use super::put_back::{Ready, names_one_of};
 use super::report::KeptReason;
+use super::unawaited::Without;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
-use crate::statements::row::{encoded, picked};
+use crate::statements::row::{encoded, picked, put};
 use crate::statements::table::{delete_keys, present};
 
 /// A reference of the rows that go back.
@@ -55,20 +56,27 @@ impl Revealer<'_> {
                 } else {
                     BTreeSet::new()
                 };
-                let holds = |row: &[Value]| {
-                    key(columns, of.reference, row).is_none_or(|key| {
-                        let name = encoded(&key);
-                        of.there.contains(&name)
-                            || own.contains(&name)
-                            || (of.may_dangle && names_one_of(nobody, &key))
+                let missing = |row: &[Value]| {
+                    key(columns, of.reference, row).filter(|key| {
+                        let name = encoded(key);
+                        !of.there.contains(&name)
+                            && !own.contains(&name)
+                            && !(of.may_dangle && names_one_of(nobody, key))
                     })
                 };
-                let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
-                    .into_iter()
-                    .partition(|(_, row)| holds(row));
-                *ready = stay;
-                let gone = gone.into_iter();
-                kept.extend(gone.map(|(row, _)| (row, KeptReason::ParentMissing)));
+                for (original, mut row) in std::mem::take(ready) {
+                    let without =
+                        missing(&row).map(|key| self.without((table, index), of.reference, &key));
+                    match without {
+                        Some(Without::Waits) => {
+                            kept.push((original, KeptReason::ParentMissing));
+                            continue;
+                        }
+                        Some(Without::Empty(column)) => put(columns, &mut row, column, Value::Null),
+                        Some(Without::Dangles) | None => {}
+                    }
+                    ready.push((original, row));
+                }
             }
             if ready.len() == before {
                 return Ok(());

@@ -62,13 +62,13 @@ impl Revealer<'_> {
         }
     }
 
-    /// Returns the number of the bag that keeps a reader whom a row of the bag with number `index`
-    /// lacks, and notes there who it is. It is the bag itself where the other knows somebody else by
+    /// Returns the number of the bag that keeps a reader or a reference which a row of the bag with
+    /// number `index` lacks, and notes there who the reader is. It is the bag itself where the other knows somebody else by
     /// that name; the disguise of the copy is then listed, and can be revealed.
     pub(super) fn home(&mut self, index: usize, missing: &Change) -> Result<usize, Error> {
         let home = self.others.homes.get(index).copied().unwrap_or(index);
         let Change::Decorrelated { rows, .. } = missing else {
-            return Ok(index);
+            return Ok(home);
         };
         if home == index {
             return Ok(index);

@@ -73,11 +73,11 @@ impl Revealer<'_> {
             self.people.accounts_back(columns, back);
         }
         self.report.count(&table.name, done);
-        if !table.readers.is_empty() {
+        if ready.iter().any(|(original, row)| original != row) {
             let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
             ready.retain(|(row, _)| !still.contains(&encoded(row)));
             for (original, row) in &ready {
-                let missing = missing_readers(table, columns, original, row);
+                let missing = lacking(table, columns, original, row);
                 self.missing.extend(missing);
             }
         }
@@ -293,27 +293,45 @@ pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
     nullable && is_among(&table.readers) && !is_among(&table.identity)
 }
 
-/// Returns the readers that a row which went back still lacks; a later reveal puts them back.
-pub(super) fn missing_readers(
+/// Returns the readers and references that a row which went back still lacks; a later reveal puts
+/// them back.
+pub(super) fn lacking(
     table: &ResolvedTable,
     columns: &[String],
     original: &[Value],
     row: &[Value],
 ) -> Vec<Change> {
-    let lacks = |column: &&String| {
-        at(columns, row, column).is_some_and(Value::is_null)
-            && at(columns, original, column).is_some_and(|it| !it.is_nobody())
-    };
-    let change = |column: &String| Change::Decorrelated {
-        identity: table.identity.clone(),
-        column: column.clone(),
-        rows: vec![Modified {
+    let identity = || table.identity.clone();
+    let rows = |before: &Value| {
+        vec![Modified {
             identity: picked(columns, row, &table.identity),
-            before: at(columns, original, column)
-                .cloned()
-                .unwrap_or(Value::Null),
+            before: before.clone(),
             after: Value::Null,
-        }],
+        }]
     };
-    table.readers.iter().filter(lacks).map(change).collect()
+    let lacks = |column: &String| {
+        let is_empty = at(columns, row, column).is_some_and(Value::is_null);
+        at(columns, original, column).filter(|before| is_empty && !before.is_null())
+    };
+    let of_reader = |column: &String| {
+        let before = lacks(column).filter(|before| !before.is_nobody())?;
+        Some(Change::Decorrelated {
+            identity: identity(),
+            column: column.clone(),
+            rows: rows(before),
+        })
+    };
+    let of_reference = |column: &String| {
+        Some(Change::Modified {
+            identity: identity(),
+            column: column.clone(),
+            rows: rows(lacks(column)?),
+        })
+    };
+    let columns_of = table.references.iter().flat_map(|it| &it.columns);
+    let is_person = |column: &&String| table.people().any(|it| it == *column);
+    let referring: BTreeSet<&String> = columns_of.filter(|it| !is_person(it)).collect();
+    let readers = table.readers.iter().filter_map(of_reader);
+    let references = referring.into_iter().filter_map(of_reference);
+    readers.chain(references).collect()
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, UpdateError};
 use crate::records::bag::Bag;
 use crate::records::co_owned::{self, slot};
 use crate::records::section::{Change, Copied, Modified, Section};
+use crate::records::unawaited::Unawaited;
 use crate::schema::ResolvedSchema;
 
 /// All updates, and the context to apply them.
@@ -68,6 +69,13 @@ impl Updates<'_> {
             }
         }
         bag.sections = anew.sections;
+        for rows in std::mem::take(&mut bag.unawaited) {
+            if touches(since, &rows.table) {
+                self.unawaited(database, since, rows, &mut bag.unawaited)?;
+            } else {
+                bag.unawaited.push(rows);
+            }
+        }
         rename(database, anew.moves)
     }
 
@@ -173,6 +181,36 @@ impl Updates<'_> {
                 code.rows(row).map_err(UpdateError::Wrong)
             }
         }
+    }
+
+    /// Adds the keys that rows have by which others refer to them and do not wait.
+    fn unawaited(
+        &self,
+        database: &mut dyn TenantConnection,
+        since: &[Recorded],
+        rows: Unawaited,
+        anew: &mut Vec<Unawaited>,
+    ) -> Result<(), Error> {
+        for key in rows.keys {
+            let row = Row {
+                is_whole: false,
+                ..whole(&rows.table, &rows.columns, key)
+            };
+            for Row { table, columns, .. } in self.rows(database, since, row)? {
+                let (columns, key): (Vec<String>, Vec<Value>) = columns.into_iter().unzip();
+                let same = |it: &&mut Unawaited| it.table == table && it.columns == columns;
+                match anew.iter_mut().find(same) {
+                    Some(same) => same.keys.push(key),
+                    None if columns.is_empty() => {}
+                    None => anew.push(Unawaited {
+                        table,
+                        columns,
+                        keys: vec![key],
+                    }),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds the rows of a removed row. Those that belonged to a row of the users table share its

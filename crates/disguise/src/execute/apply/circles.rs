@@ -1,0 +1,178 @@
+//! Circles of removed rows of several people: nobody has all of one, so somebody must begin without
+//! the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef as _;
+
+use super::unawaited::{Bags, Found, folded, key, removed_tables, rows_of};
+use crate::database::value::Value;
+use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
+use crate::statements::row::{encoded, picked};
+
+/// Removed rows, with the references among them; each reference with whether a row may begin
+/// without it.
+type Graph<'n> = DiGraph<Node<'n>, (Reference, bool)>;
+
+/// A removed row in a graph of rows that refer to each other.
+struct Node<'n> {
+    table: &'n ResolvedTable,
+    columns: &'n [String],
+    row: &'n [Value],
+    /// The principals whose bags have it.
+    holders: BTreeSet<&'n Vec<u8>>,
+}
+
+/// Finds the references in circles of rows of which nobody has all. Each that may be empty for a
+/// while, or lead nowhere, is one with which its row can begin.
+pub(super) fn note_circles(live: &ResolvedSchema, bags: &Bags, found: &mut Found) {
+    if bags.len() < 2 {
+        return;
+    }
+    let groups = circles_of_tables(live, bags);
+    if groups.is_empty() {
+        return;
+    }
+    let mut graph: Graph<'_> = DiGraph::new();
+    let mut known: BTreeMap<(&str, Vec<u8>), NodeIndex> = BTreeMap::new();
+    for table in groups.iter().flatten() {
+        for (principal, columns, row) in rows_of(bags, &table.name) {
+            let identity = encoded(&picked(columns, row, &table.identity));
+            let node = *known.entry((&table.name, identity)).or_insert_with(|| {
+                graph.add_node(Node {
+                    table,
+                    columns,
+                    row,
+                    holders: BTreeSet::new(),
+                })
+            });
+            if let Some(node) = graph.node_weight_mut(node) {
+                node.holders.insert(principal);
+            }
+        }
+    }
+    for group in &groups {
+        connect(live, group, &mut graph);
+    }
+    let circles = kosaraju_scc(&graph);
+    for circle in circles.iter().filter(|it| it.len() > 1) {
+        note_circle(live, &graph, circle, found);
+    }
+}
+
+/// Adds the references among the rows of a group of tables.
+fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_>) {
+    let is_of = |table: &ResolvedTable, name: &str| table.name == name;
+    let mut edges = Vec::new();
+    for table in group {
+        for (reference, counts) in references_of(live, table) {
+            if !group.iter().any(|it| is_of(it, &reference.to_table)) {
+                continue;
+            }
+            let mut targets: BTreeMap<Vec<u8>, NodeIndex> = BTreeMap::new();
+            for at in graph.node_indices() {
+                let Some(node) = graph.node_weight(at) else {
+                    continue;
+                };
+                if is_of(node.table, &reference.to_table)
+                    && let Some(key) = key(node.columns, &reference.to_columns, node.row)
+                {
+                    targets.insert(folded(&key), at);
+                }
+            }
+            for at in graph.node_indices() {
+                let from = graph.node_weight(at);
+                let from = from.filter(|node| is_of(node.table, &table.name));
+                let to = from.and_then(|node| key(node.columns, &reference.columns, node.row));
+                if let Some(to) = to.and_then(|key| targets.get(&folded(&key))) {
+                    edges.push((at, *to, (reference.clone(), counts)));
+                }
+            }
+        }
+    }
+    for (from, to, reference) in edges {
+        graph.add_edge(from, to, reference);
+    }
+}
+
+/// Notes the references of a circle to rows that their holder does not have.
+fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], found: &mut Found) {
+    let all: BTreeSet<NodeIndex> = circle.iter().copied().collect();
+    for at in circle {
+        let Some(from) = graph.node_weight(*at) else {
+            continue;
+        };
+        for edge in graph.edges(*at) {
+            let (to, (reference, counts)) = (edge.target(), edge.weight());
+            let Some(target) = graph
+                .node_weight(to)
+                .filter(|_| *counts && all.contains(&to))
+            else {
+                continue;
+            };
+            let may_begin =
+                !from.table.declares(reference) || live.emptiable(from.table, reference).is_some();
+            let Some(key) = key(from.columns, &reference.columns, from.row).filter(|_| may_begin)
+            else {
+                continue;
+            };
+            for holder in from.holders.difference(&target.holders) {
+                found.add(holder, reference, key.clone());
+            }
+        }
+    }
+}
+
+/// Returns the tables that lost rows and that refer to each other in a circle, or to themselves.
+fn circles_of_tables<'l>(live: &'l ResolvedSchema, bags: &Bags) -> Vec<Vec<&'l ResolvedTable>> {
+    let mut graph: DiGraph<&ResolvedTable, ()> = DiGraph::new();
+    let nodes: Vec<NodeIndex> = removed_tables(live, bags)
+        .into_iter()
+        .map(|table| graph.add_node(table))
+        .collect();
+    let mut edges = Vec::new();
+    for from in &nodes {
+        let Some(table) = graph.node_weight(*from) else {
+            continue;
+        };
+        for (reference, _) in references_of(live, table) {
+            let is_it = |it: &NodeIndex| {
+                let to = graph.node_weight(*it);
+                to.is_some_and(|to| to.name == reference.to_table)
+            };
+            edges.extend(nodes.iter().copied().filter(is_it).map(|to| (*from, to)));
+        }
+    }
+    for (from, to) in edges {
+        graph.add_edge(from, to, ());
+    }
+    let circles = kosaraju_scc(&graph).into_iter();
+    let circles = circles.filter(|circle| {
+        let mut itself = circle.iter();
+        circle.len() > 1 || itself.any(|it| graph.contains_edge(*it, *it))
+    });
+    let tables = |circle: Vec<NodeIndex>| {
+        let tables = circle.into_iter();
+        tables
+            .filter_map(|it| graph.node_weight(it).copied())
+            .collect()
+    };
+    circles.map(tables).collect()
+}
+
+/// Returns the references of a table, each with whether a row may begin without it. Those to people
+/// have rules of their own.
+fn references_of(live: &ResolvedSchema, table: &ResolvedTable) -> Vec<(Reference, bool)> {
+    let references = table.references.iter().map(|it| (it.clone(), true));
+    let people = live.others(table).map(|person| {
+        let to_people = Reference {
+            columns: vec![person.clone()],
+            to_table: live.pseudo.table.clone(),
+            to_columns: vec![live.pseudo.id.clone()],
+        };
+        (to_people, false)
+    });
+    references.chain(people).collect()
+}

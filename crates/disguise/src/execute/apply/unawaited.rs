@@ -1,0 +1,144 @@
+//! Rows for which removed rows do not wait when they return: those that were not there either when
+//! the rows went, and those in a circle of rows of several people, of whom nobody could begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::applier::Applier;
+use super::circles::note_circles;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::bag::Bag;
+use crate::records::section::Change;
+use crate::records::unawaited::Unawaited;
+use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
+use crate::statements::row::{encoded, picked};
+use crate::statements::table::present;
+
+/// The bags of a transaction, by their principals.
+pub(super) type Bags = BTreeMap<Vec<u8>, Bag>;
+
+/// Keys of rows, by their texts.
+type Keys = BTreeMap<Vec<u8>, Vec<Value>>;
+
+/// Keys for which removed rows do not wait, by principal, table and columns.
+#[derive(Default)]
+pub(super) struct Found(BTreeMap<(Vec<u8>, String, Vec<String>), Keys>);
+
+impl Found {
+    pub(super) fn add(&mut self, principal: &[u8], to: &Reference, key: Vec<Value>) {
+        let name = (
+            principal.to_vec(),
+            to.to_table.clone(),
+            to.to_columns.clone(),
+        );
+        self.0.entry(name).or_default().insert(encoded(&key), key);
+    }
+}
+
+impl Applier<'_> {
+    /// Notes in the bags of this transaction for which rows the removed rows do not wait.
+    pub(super) fn note_unawaited(&mut self) -> Result<(), Error> {
+        let mut found = Found::default();
+        self.note_dangling(&mut found)?;
+        note_circles(self.live, &self.notes.bags, &mut found);
+        for ((principal, table, columns), keys) in found.0 {
+            let keys = keys.into_values().collect();
+            let bag = self.notes.bag_of(principal)?;
+            bag.unawaited.push(Unawaited {
+                table,
+                columns,
+                keys,
+            });
+        }
+        Ok(())
+    }
+
+    /// Finds the references of removed rows that only the description says and that led nowhere
+    /// when the rows went. Rows that went in the same transaction were there.
+    fn note_dangling(&mut self, found: &mut Found) -> Result<(), Error> {
+        let mut said = Vec::new();
+        for table in removed_tables(self.live, &self.notes.bags) {
+            let references = table.references.iter();
+            let references = references.filter(|it| !table.declares(it));
+            said.extend(references.map(|it| (table, it)));
+        }
+        for (table, reference) in said {
+            let mut by_key: BTreeMap<Vec<u8>, (Vec<Value>, BTreeSet<&Vec<u8>>)> = BTreeMap::new();
+            for (principal, columns, row) in rows_of(&self.notes.bags, &table.name) {
+                if let Some(key) = key(columns, &reference.columns, row) {
+                    let all = by_key.entry(encoded(&key));
+                    let (_, principals) = all.or_insert_with(|| (key, BTreeSet::new()));
+                    principals.insert(principal);
+                }
+            }
+            let keys: Vec<Vec<Value>> = by_key.values().map(|(key, _)| key.clone()).collect();
+            let by = &reference.to_columns;
+            let there = present(self.database, &reference.to_table, by, &keys)?;
+            by_key.retain(|name, _| !there.contains(name));
+            if by_key.is_empty() {
+                continue;
+            }
+            let gone = rows_of(&self.notes.bags, &reference.to_table);
+            let gone = gone.filter_map(|(_, columns, row)| key(columns, by, row));
+            let gone: BTreeSet<Vec<u8>> = gone.map(|key| folded(&key)).collect();
+            for (key, principals) in by_key.into_values() {
+                if gone.contains(&folded(&key)) {
+                    continue;
+                }
+                for principal in principals {
+                    found.add(principal, reference, key.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the tables of which whole rows are in the bags.
+pub(super) fn removed_tables<'l>(live: &'l ResolvedSchema, bags: &Bags) -> Vec<&'l ResolvedTable> {
+    let sections = bags.values().flat_map(|bag| &bag.sections);
+    let removed =
+        sections.filter(|it| matches!(it.change, Change::Removed { .. } | Change::Copied { .. }));
+    let names: BTreeSet<&str> = removed.map(|it| it.table.as_str()).collect();
+    names.into_iter().filter_map(|it| live.table(it)).collect()
+}
+
+/// Returns the removed rows of a table, each with its principal and columns.
+pub(super) fn rows_of<'b>(
+    bags: &'b Bags,
+    table: &str,
+) -> impl Iterator<Item = (&'b Vec<u8>, &'b [String], &'b [Value])> {
+    let sections = bags
+        .iter()
+        .flat_map(|(principal, bag)| bag.sections.iter().map(move |it| (principal, it)));
+    let sections = sections.filter(move |(_, it)| it.table == table);
+    sections.flat_map(|(principal, section)| {
+        let (columns, rows): (&[String], Vec<&[Value]>) = match &section.change {
+            Change::Removed { columns, rows } => {
+                (columns, rows.iter().map(Vec::as_slice).collect())
+            }
+            Change::Copied { columns, rows, .. } => {
+                (columns, rows.iter().map(|it| it.row.as_slice()).collect())
+            }
+            Change::Modified { .. } | Change::Decorrelated { .. } => (&[], Vec::new()),
+        };
+        rows.into_iter().map(move |row| (principal, columns, row))
+    })
+}
+
+/// Returns the values of a row in these columns, if each has one that is not NULL.
+pub(super) fn key(columns: &[String], of: &[String], row: &[Value]) -> Option<Vec<Value>> {
+    let key = picked(columns, row, of);
+    let is_whole = key.len() == of.len() && !key.iter().any(Value::is_null);
+    is_whole.then_some(key)
+}
+
+/// Returns a key in the form that all spellings of it share which a database may treat as equal. A
+/// row that is taken for another in vain waits for nothing less that is there.
+pub(super) fn folded(key: &[Value]) -> Vec<u8> {
+    let fold = |value: &Value| match value {
+        Value::Text(text) => Value::Text(text.trim_end().to_lowercase()),
+        other => Value::Bytes(other.principal()),
+    };
+    encoded(&key.iter().map(fold).collect::<Vec<_>>())
+}
