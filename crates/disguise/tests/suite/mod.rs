@@ -35,6 +35,12 @@ macro_rules! for_every_claim {
             a_reader_without_a_key_is_known_by_the_id
             rows_wait_over_several_references_to_their_own_table
             rows_wait_for_a_parent_that_the_database_refuses
+            rows_of_several_people_in_a_circle_come_back
+            a_row_of_a_circle_begins_without_the_others
+            a_row_waits_where_its_tables_alone_make_a_circle
+            a_reference_that_led_nowhere_keeps_no_row_away
+            a_row_returns_before_one_that_went_before_it
+            an_update_keeps_who_begins_a_circle
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader
             who_leaves_the_rows_of_somebody_back_leaves_no_id
@@ -403,6 +409,7 @@ mod behind;
 mod binary_ids;
 mod chunks;
 mod circle;
+mod circles_of_people;
 mod co_owned_circle;
 mod composing;
 mod conformance;
@@ -477,6 +484,7 @@ pub(crate) use behind::*;
 pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
+pub(crate) use circles_of_people::*;
 pub(crate) use co_owned_circle::*;
 pub(crate) use composing::*;
 pub(crate) use conformance::*;

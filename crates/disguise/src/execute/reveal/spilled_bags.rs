@@ -125,6 +125,22 @@ impl<'a> Closed<'a> {
         Ok(())
     }
 
+    /// Reads the waiting sections one after the other, and leaves them waiting.
+    pub(super) fn each(
+        &self,
+        database: &mut dyn TenantConnection,
+        mut work: impl FnMut(&Section),
+    ) -> Result<(), Error> {
+        for it in &self.waiting {
+            it.reached
+                .read(database)?
+                .sections
+                .iter()
+                .for_each(&mut work);
+        }
+        Ok(())
+    }
+
     /// Sorts the waiting sections.
     pub(super) fn sort(&mut self) {
         self.waiting.sort_by_key(|it| it.turn);

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Revealer;
+use super::spilled_bags::Closed;
+use super::{Open, Revealer, Sections};
 use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::section::{Change, Section};
 use crate::records::unawaited::Unawaited;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 use crate::statements::row::{encoded, picked};
@@ -23,6 +26,50 @@ pub(super) enum Without<'r> {
 }
 
 impl Revealer<'_> {
+    /// Finds out for which rows those of the open bags do not wait. Rows that the returning person
+    /// holds are waited for: they are about to come back as well.
+    pub(super) fn meet_unawaited(
+        &mut self,
+        opened: &[Open<'_>],
+        (due, closed): (&Sections, &Closed<'_>),
+    ) -> Result<(), Error> {
+        let unawaited = opened.iter().map(|it| &it.bag.unawaited);
+        self.unawaited = unawaited.map(|it| keys(self.live, it)).collect();
+        let all = self.unawaited.iter().flat_map(BTreeMap::keys);
+        let all: BTreeSet<(String, Vec<String>)> = all.cloned().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut own = Keys::new();
+        let mut note = |section: &Section| {
+            for (table, by) in all.iter().filter(|(table, _)| *table == section.table) {
+                let names = own.entry((table.clone(), by.clone())).or_default();
+                let mut note = |columns: &[String], row: &[Value]| {
+                    names.insert(encoded(&picked(columns, row, by)));
+                };
+                match &section.change {
+                    Change::Removed { columns, rows } => {
+                        rows.iter().for_each(|row| note(columns, row));
+                    }
+                    Change::Copied { columns, rows, .. } => {
+                        rows.iter().for_each(|it| note(columns, &it.row));
+                    }
+                    Change::Modified { .. } | Change::Decorrelated { .. } => {}
+                }
+            }
+        };
+        due.iter().for_each(|(_, section)| note(section));
+        closed.each(self.database, &mut note)?;
+        for keys in &mut self.unawaited {
+            for (to, keys) in keys {
+                if let Some(own) = own.get(to) {
+                    keys.retain(|key| !own.contains(key));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns how a row of the bag with number `index` comes back while the row with this key, to
     /// which it refers, is not there.
     pub(super) fn without<'r>(
@@ -46,7 +93,7 @@ impl Revealer<'_> {
 
 /// Returns the keys of a bag for which rows do not wait, by the columns by which references lead to
 /// them.
-pub(super) fn keys(live: &ResolvedSchema, unawaited: &[Unawaited]) -> Keys {
+fn keys(live: &ResolvedSchema, unawaited: &[Unawaited]) -> Keys {
     let mut keys = Keys::new();
     for rows in unawaited {
         let references = live.tables.values().flat_map(|it| &it.references);

@@ -8,7 +8,6 @@ use super::co_owned::Copies;
 use super::meanwhile::Placeholders;
 use super::report::KeptReason;
 use super::spilled_bags::{Age, Closed, Turn, age};
-use super::unawaited::keys;
 use super::{Open, Revealer, Rows, Sections, unfit};
 use crate::database::value::Value;
 use crate::error::Error;
@@ -23,8 +22,6 @@ impl Revealer<'_> {
         mut closed: Closed<'_>,
     ) -> Result<(), Error> {
         self.nobody = opened.iter().map(|it| it.bag.nobody.clone()).collect();
-        let unawaited = opened.iter().map(|it| &it.bag.unawaited);
-        self.unawaited = unawaited.map(|it| keys(self.live, it)).collect();
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
         for (index, open) in opened.iter_mut().enumerate() {
@@ -35,6 +32,7 @@ impl Revealer<'_> {
             due.extend(now.into_iter().map(|it| (index, it)));
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
+        self.meet_unawaited(opened, (&due, &closed))?;
         let covered = self.merge_values(opened, &mut due)?;
         self.meet_others(opened);
         let mut barred = match self.rows {

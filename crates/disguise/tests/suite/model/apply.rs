@@ -169,7 +169,9 @@ impl Apply<'_> {
         }
         let keeper = self.keeper(key.0, &row)?;
         self.model.rows.remove(&key);
-        self.note(keeper).undo.push(Undo::Row(key.0, key.1, row));
+        let dangles = self.model.dangles(key.0, &row);
+        let undo = Undo::Row(key.0, key.1, row, dangles);
+        self.note(keeper).undo.push(undo);
         Some(())
     }
 
@@ -199,7 +201,8 @@ impl Apply<'_> {
         }
         if !stays {
             let row = self.model.rows.remove(&key)?;
-            self.model.hidden.insert(key, row);
+            let dangles = self.model.dangles(key.0, &row);
+            self.model.hidden.insert(key, (row, dangles));
         }
         Some(())
     }

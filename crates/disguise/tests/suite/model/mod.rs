@@ -88,7 +88,8 @@ struct Placeholder {
 #[derive(Debug, Clone)]
 enum Undo {
     Account(Cell, Row),
-    Row(Table, i64, Row),
+    /// The last is true if the story of a moderation was not there any more.
+    Row(Table, i64, Row, bool),
     /// The last number is the record's age.
     Value(Table, i64, usize, Cell, Cell, usize),
     Owner(Table, i64, usize, Cell, Cell),
@@ -127,9 +128,11 @@ pub(crate) struct Model {
     pub(crate) registered: BTreeSet<i64>,
     pub(crate) rows: BTreeMap<(Table, i64), Row>,
     placeholders: BTreeMap<usize, Placeholder>,
-    /// Shared rows that nobody owns any more.
-    hidden: BTreeMap<(Table, i64), Row>,
+    /// Shared rows that nobody owns any more, each with whether its story was not there any more.
+    hidden: BTreeMap<(Table, i64), (Row, bool)>,
     holdings: BTreeMap<(i64, DisguiseId), Holding>,
+    /// Stories that the returning person holds, and for which their other rows wait.
+    awaited: BTreeSet<i64>,
     /// All that were applied, the oldest first.
     disguises: Vec<DisguiseId>,
     symbols: usize,
@@ -273,7 +276,7 @@ impl Undo {
     fn row(&self) -> (&'static str, Cell) {
         match self {
             Self::Account(id, _) => ("users", id.clone()),
-            Self::Row(table, id, _) | Self::Value(table, id, ..) | Self::Owner(table, id, ..) => {
+            Self::Row(table, id, ..) | Self::Value(table, id, ..) | Self::Owner(table, id, ..) => {
                 (table.name(), Cell::Int(*id))
             }
         }

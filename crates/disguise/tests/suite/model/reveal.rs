@@ -24,6 +24,11 @@ impl Model {
             let holding = self.holdings.get_mut(&(person, *at)).unwrap();
             undo.extend(holding.undo.drain(..).map(|it| (*at, it)));
         }
+        let stories = undo.iter().filter_map(|(_, it)| match it {
+            Undo::Row(Table::Stories, story, ..) => Some(*story),
+            _ => None,
+        });
+        self.awaited = stories.collect();
         let covered = self.merge(person, &mut undo);
         let mut settle = due.len() == 1;
         let mut hidden;
@@ -51,7 +56,7 @@ impl Model {
         undo.extend(covered);
         for (table, id) in hidden {
             kept.insert((table.name(), Cell::Int(id)));
-            let row = &self.hidden[&(table, id)];
+            let (row, _) = &self.hidden[&(table, id)];
             let owners = table.owners().iter().map(|column| &row[*column]);
             needed.extend(owners.filter_map(|it| match it {
                 Cell::Drawn(symbol) => Some(*symbol),
@@ -158,7 +163,9 @@ impl Model {
     fn undo(&mut self, person: i64, undo: &Undo, settle: bool) -> Fate {
         let done = match undo {
             Undo::Account(id, row) => self.put_account_back(id, row),
-            Undo::Row(table, id, row) => self.put_back(person, (*table, *id), row),
+            Undo::Row(table, id, row, dangles) => {
+                self.put_back(person, (*table, *id), (row, *dangles))
+            }
             // What is somebody else's row by now gets nothing.
             Undo::Value(table, id, ..) if !self.owns(person, (*table, *id)) => false,
             Undo::Value(table, id, column, before, after, _) => {
@@ -240,7 +247,7 @@ impl Model {
             .map(Cell::Drawn)
             .collect();
         let mut still = Vec::new();
-        for ((table, id), row) in self.hidden.clone() {
+        for ((table, id), (row, dangles)) in self.hidden.clone() {
             let mut owners = table.owners().iter().map(|column| &row[*column]);
             // Who left the row once more since must take that back first.
             let mine = owners.any(|it| self.left(person, it).is_some_and(|it| left.contains(&it)));
@@ -248,7 +255,8 @@ impl Model {
                 continue;
             }
             // A row made anew by the application voids what was hidden.
-            if self.rows.contains_key(&(table, id)) || self.put_back(person, (table, id), &row) {
+            let is_anew = self.rows.contains_key(&(table, id));
+            if is_anew || self.put_back(person, (table, id), (&row, dangles)) {
                 self.hidden.remove(&(table, id));
             } else {
                 still.push((table, id));
@@ -302,7 +310,12 @@ impl Model {
         true
     }
 
-    fn put_back(&mut self, person: i64, (table, id): (Table, i64), row: &Row) -> bool {
+    fn put_back(
+        &mut self,
+        person: i64,
+        (table, id): (Table, i64),
+        (row, dangled): (&Row, bool),
+    ) -> bool {
         if self.rows.contains_key(&(table, id)) {
             return false;
         }
@@ -315,14 +328,18 @@ impl Model {
                 }
             }
         }
-        if table == Table::Moderations
-            && let Cell::Int(story) = row[1]
-            && !self.rows.contains_key(&(Table::Stories, story))
-        {
+        let is_awaited = matches!(row[1], Cell::Int(story) if self.awaited.contains(&story));
+        if self.dangles(table, &row) && (!dangled || is_awaited) {
             return false;
         }
         self.rows.insert((table, id), row);
         true
+    }
+
+    /// Returns whether a row refers to a story that is not there.
+    pub(super) fn dangles(&self, table: Table, row: &Row) -> bool {
+        matches!((table, &row[1]), (Table::Moderations, Cell::Int(story))
+            if !self.rows.contains_key(&(Table::Stories, *story)))
     }
 
     /// The principals behind `owner` as far as `person` speaks for it, nearest first.
