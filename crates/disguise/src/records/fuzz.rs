@@ -1,8 +1,10 @@
 //! The parsers of sealed records, for the fuzz targets.
 
 use super::samples::{full_bag, full_locator};
+use crate::database::value::Value;
 use crate::records::bag::Bag;
 use crate::records::locator::{Locator, OWNER_BYTES};
+use crate::records::unawaited::Unawaited;
 
 /// Reads a bag and encodes it again; nothing where it is refused.
 pub fn bag(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -22,11 +24,18 @@ pub fn bags() -> Vec<Vec<u8>> {
     of_keys.named = [(vec![1], [5; 32]), (vec![4, 0], [6; 32])].into();
     let mut of_keys_alone = of_keys.clone();
     of_keys_alone.nobody.clear();
+    let mut of_unawaited = of_keys_alone.clone();
+    of_unawaited.unawaited = vec![Unawaited {
+        table: "rooms".into(),
+        columns: vec!["house".into(), "number".into()],
+        keys: vec![vec![Value::from("x"), Value::Int(1)]],
+    }];
     [
         full_bag(),
         of_nobody,
         of_keys,
         of_keys_alone,
+        of_unawaited,
         Bag::empty([8; 32]),
     ]
     .map(|bag| bag.encode())

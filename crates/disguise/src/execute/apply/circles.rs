@@ -99,6 +99,15 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
 
 /// Notes the references of a circle to rows that their holder does not have.
 fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], found: &mut Found) {
+    let mut holders = circle.iter().filter_map(|at| graph.node_weight(*at));
+    let holders = holders.next().map(|first| {
+        let rest = holders.map(|node| &node.holders);
+        rest.fold(first.holders.clone(), |all, of| &all & of)
+    });
+    if holders.is_some_and(|all| !all.is_empty()) {
+        // The others wait for whoever has all of it.
+        return;
+    }
     let all: BTreeSet<NodeIndex> = circle.iter().copied().collect();
     for at in circle {
         let Some(from) = graph.node_weight(*at) else {
