@@ -7,7 +7,7 @@ use probity_disguise::{Dialect, DisguiseId, KeptReason, Mapping};
 use super::forum::time;
 use super::society::{Society, description};
 
-/// How the references among albums, photos and labels are known.
+/// The way in which the references among albums, photos and labels are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Known {
     Said,
@@ -128,7 +128,7 @@ pub(crate) fn rows_of_several_people_in_a_circle_come_back() {
     }
 }
 
-/// Who returns alone has their row, without what is not there where the database insists on it, and
+/// A person who returns alone has their row, without what is not there where the database insists on it, and
 /// is told so until it is.
 pub(crate) fn a_row_of_a_circle_begins_without_the_others() {
     for known in KNOWN {

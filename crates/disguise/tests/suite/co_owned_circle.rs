@@ -1,6 +1,10 @@
 //! Rows of several owners that refer to each other in a circle.
 
-#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests stop at the first surprise"
+)]
 
 use probity_disguise::{Dialect, DisguiseId, KeptReason, Revealed};
 
@@ -280,4 +284,39 @@ pub(crate) fn an_older_copy_of_a_row_in_a_circle_counts_no_more() {
     society.try_again(&gone.iter().copied().collect());
     society.sql("UPDATE files SET hash = 7 WHERE id = 100");
     society.assert_as_before("an older copy");
+}
+
+/// Everybody was refused where a shared row refers to one of one owner in the same table, by a key
+/// that would change or remove it along.
+pub(crate) fn rows_of_one_and_of_two_that_refer_to_each_other_go_together() {
+    let described = "[tables.notes]\nowners = [\"one\", \"two\"]\n[[remove]]\ntable = \"notes\"\n";
+    let all_rows = [
+        "INSERT INTO notes VALUES (6, 1, NULL, NULL), (7, 2, 3, 6), (8, 3, NULL, 7)",
+        "INSERT INTO notes VALUES (6, 1, 2, NULL), (7, 2, NULL, 6), (8, 3, 1, 7)",
+        "INSERT INTO notes VALUES (6, 1, 1, NULL), (7, 2, 3, 6), (8, 3, 3, 6)",
+    ];
+    for rows in all_rows {
+        for rule in ["", " ON DELETE CASCADE", " ON DELETE SET NULL"] {
+            for chunk in [None, Some(2)] {
+                let what = format!("{rows} {rule} {chunk:?}");
+                let statements = [
+                    "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+                    format!(
+                        "CREATE TABLE notes (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, next BIGINT, \
+                         FOREIGN KEY (next) REFERENCES notes(id){rule})"
+                    ),
+                    "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three')".to_owned(),
+                    rows.to_owned(),
+                ];
+                let mut society = Society::of(&statements, &description(described), &[1, 2, 3]);
+                let gone = society.try_to_leave(None, false, chunk);
+                let gone = gone.unwrap_or_else(|error| panic!("{what} {error:?}"));
+                assert_eq!(count(&mut society, "notes"), 0, "{what}");
+                for user in [3, 2, 1, 2, 3] {
+                    society.try_again(&[(user, gone.id)].into());
+                }
+                society.assert_as_before(&what);
+            }
+        }
+    }
 }

@@ -127,8 +127,9 @@ pub(super) struct SharedRows<'w, 'a> {
 }
 
 impl SharedRows<'_, '_> {
-    /// Takes the leaving owners out of shared rows; the last one takes the row along.
-    pub(super) fn remove(&mut self, number: u32, rows: Vec<Vec<Value>>) -> Result<(), Error> {
+    /// Takes the leaving owners out of shared rows. Of those that nobody owns any more, which the
+    /// caller deletes, every owner gets a copy.
+    pub(super) fn part(&mut self, number: u32, rows: Vec<Vec<Value>>) -> Result<(), Error> {
         let (table, columns) = (self.table, self.columns);
         let there = self.still_there(&rows)?;
         let mut partings: Vec<Parting> = rows
@@ -153,7 +154,7 @@ impl SharedRows<'_, '_> {
             }
         }
         self.replace_leaving(number, &partings)?;
-        self.remove_left(number, &partings)
+        self.copy_left(number, &partings)
     }
 
     /// Returns the shared rows without any owner once the user has left them.
@@ -249,14 +250,14 @@ impl SharedRows<'_, '_> {
         Ok(())
     }
 
-    /// Removes rows that have no owner any more and gives every owner a copy.
-    fn remove_left(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
+    /// Gives every owner a copy of rows that have no owner any more.
+    fn copy_left(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
         let (table, columns) = (self.table, self.columns);
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
         let named = self.work.named_in(table, columns, &rows)?;
-        let (mut gone, mut slots) = (Vec::new(), Vec::new());
+        let mut slots = Vec::new();
         for (it, named) in left().zip(&named) {
             let held = Held {
                 row: &it.row,
@@ -264,10 +265,8 @@ impl SharedRows<'_, '_> {
                 named,
             };
             slots.push(self.work.note_copies(number, (table, columns), &held)?);
-            gone.push(it.identity.clone());
         }
-        put_slots(self.work.database, &slots)?;
-        self.work.deletion(table).in_order(&gone)
+        put_slots(self.work.database, &slots)
     }
 
     /// Returns who gets copies of a row that nobody owns any more.

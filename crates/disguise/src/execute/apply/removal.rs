@@ -72,27 +72,33 @@ impl Applier<'_> {
         let count = plain.rows.len();
         let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
         self.count(table, count);
+        let mut shared_rows = SharedRows {
+            work: self,
+            table,
+            columns: &columns,
+        };
+        let left = shared_rows.left_by_all(shared.clone())?;
         let key = |row: &Vec<Value>| picked(&columns, row, &table.identity);
-        let keys: Vec<Vec<Value>> = plain.rows.iter().map(key).collect();
-        let going: Vec<Vec<Value>> = plain.rows.iter().chain(&shared).map(key).collect();
+        let going: Vec<Vec<Value>> = plain.rows.iter().chain(&left).map(key).collect();
         if users || going.len() < selected {
             self.refuse_cascade_of(table, &going)?;
         } else {
-            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
+            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &going)?;
         }
         self.note_removed(number, table, &columns, plain)?;
         if whole {
             let gone = delete(self.database, &table.name, &step.chosen)?;
-            self.deletion(table).refuse_left(&keys, gone)?;
-        } else {
-            self.deletion(table).in_order(&keys)?;
+            self.deletion(table).refuse_left(&going, gone)?;
+            return Ok(StepOutcome::None);
         }
         let mut shared_rows = SharedRows {
             work: self,
             table,
             columns: &columns,
         };
-        shared_rows.remove(number, shared)?;
+        shared_rows.part(number, shared)?;
+        // All together, for any of them may refer to any other.
+        self.deletion(table).in_order(&going)?;
         Ok(StepOutcome::None)
     }
 
