@@ -3,7 +3,7 @@
 use super::set::positive;
 use super::{Call, Spec};
 use crate::fail::Fail;
-use crate::list::End;
+use crate::list::{self, End};
 use crate::number::parse_integer;
 use crate::record::Kind;
 use crate::space::Held;
@@ -42,7 +42,7 @@ fn push(call: &mut Call<'_, '_>, end: End, create: bool) -> Result<(), Fail> {
         }
     };
     for value in call.rest(2) {
-        call.space.push(&mut list, end, value)?;
+        list::push(&mut call.space.rows, &mut list, end, value)?;
     }
     call.space.save(&list)?;
     call.reply.count(list.len());
@@ -64,7 +64,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
     };
     let Some(count) = count else {
         reply_end(call, &list, end)?;
-        call.space.pop(&mut list, end)?;
+        list::pop(&mut call.space.rows, &mut list, end)?;
         return call.space.save(&list);
     };
     let count = count.min(list.len());
@@ -72,7 +72,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
         .array(usize::try_from(count).unwrap_or(usize::MAX));
     reply_ends(call, &list, end, count)?;
     for _ in 0..count {
-        call.space.pop(&mut list, end)?;
+        list::pop(&mut call.space.rows, &mut list, end)?;
     }
     call.space.save(&list)
 }
@@ -84,7 +84,7 @@ fn reply_end(call: &mut Call<'_, '_>, list: &Held, end: End) -> Result<(), Fail>
         End::Left => 0,
         End::Right => list.len().saturating_sub(1),
     };
-    let value = call.space.item(list, index)?;
+    let value = list::item(&call.space.rows, list, index)?;
     call.reply.bulk_or_null(value.as_deref());
     call.reply.check_whole()
 }
@@ -97,7 +97,7 @@ fn reply_ends(call: &mut Call<'_, '_>, list: &Held, end: End, count: u64) -> Res
         reply.bulk(row?.value());
         reply.check_whole()
     };
-    let rows = call.space.items(list, 0)?;
+    let rows = list::items(&call.space.rows, list, 0)?;
     match end {
         End::Left => rows.take(count).try_for_each(&mut reply_with),
         End::Right => rows.rev().take(count).try_for_each(&mut reply_with),
@@ -144,7 +144,7 @@ fn lrange(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     };
     let count = usize::try_from(end - start).unwrap_or(usize::MAX);
     call.reply.array(count);
-    for row in call.space.items(&list, start)?.take(count) {
+    for row in list::items(&call.space.rows, &list, start)?.take(count) {
         call.reply.bulk(row?.value());
         call.reply.check_whole()?;
     }
@@ -158,7 +158,7 @@ fn lindex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         return Ok(());
     };
     let value = match index(call.integer(2)?, list.len()) {
-        Some(index) => call.space.item(&list, index)?,
+        Some(index) => list::item(&call.space.rows, &list, index)?,
         None => None,
     };
     call.reply.bulk_or_null(value.as_deref());
@@ -169,7 +169,8 @@ fn lset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let list = call.space.held(call.arg(1), Kind::List)?;
     let mut list = list.ok_or_else(Fail::no_such_key)?;
     let index = index(call.integer(2)?, list.len()).ok_or_else(Fail::out_of_range)?;
-    call.space.set_item(&mut list, index, call.arg(3))?;
+    let value = call.arg(3);
+    list::set_item(&mut call.space.rows, &mut list, index, value)?;
     call.space.save(&list)?;
     call.reply.ok();
     Ok(())
@@ -190,11 +191,11 @@ fn linsert(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         call.reply.integer(-1);
         return Ok(());
     };
-    let index = pivot + behind;
+    let (index, value) = (pivot + behind, call.arg(4));
     if index == list.len() {
-        call.space.push(&mut list, End::Right, call.arg(4))?;
+        list::push(&mut call.space.rows, &mut list, End::Right, value)?;
     } else {
-        call.space.insert_item(&mut list, index, call.arg(4))?;
+        list::insert_item(&mut call.space.rows, &mut list, index, value)?;
     }
     call.space.save(&list)?;
     call.reply.count(list.len());
@@ -210,7 +211,7 @@ fn found(
     backwards: bool,
 ) -> Result<Vec<u64>, Fail> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let rows = call.space.items(list, 0)?;
+    let rows = list::items(&call.space.rows, list, 0)?;
     let first = list.body.first;
     let equal = |row: Result<crate::table::Row<'_>, Fail>| match row {
         Ok(row) if row.value() == value => {
@@ -243,7 +244,7 @@ fn lrem(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         most => most,
     };
     let indexes = found(call, &list, call.arg(3), most, count < 0)?;
-    call.space.remove_items(&mut list, &indexes)?;
+    list::remove_items(&mut call.space.rows, &mut list, &indexes)?;
     call.space.save(&list)?;
     call.reply.count(indexes.len() as u64);
     Ok(())
@@ -260,10 +261,10 @@ fn ltrim(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             }
             Some((start, end)) => {
                 while list.len() > end {
-                    call.space.pop(&mut list, End::Right)?;
+                    list::pop(&mut call.space.rows, &mut list, End::Right)?;
                 }
                 for _ in 0..start {
-                    call.space.pop(&mut list, End::Left)?;
+                    list::pop(&mut call.space.rows, &mut list, End::Left)?;
                 }
             }
         }
@@ -297,15 +298,15 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
     };
     let target = call.space.held(call.arg(2), Kind::List)?;
     reply_end(call, &source, from)?;
-    let value = call.space.pop(&mut source, from)?.unwrap_or_default();
+    let value = list::pop(&mut call.space.rows, &mut source, from)?.unwrap_or_default();
     if call.arg(1) == call.arg(2) {
-        call.space.push(&mut source, to, &value)?;
+        list::push(&mut call.space.rows, &mut source, to, &value)?;
     } else {
         let mut target = match target {
             Some(target) => target,
             None => call.space.new_held(call.arg(2), Kind::List)?,
         };
-        call.space.push(&mut target, to, &value)?;
+        list::push(&mut call.space.rows, &mut target, to, &value)?;
         call.space.save(&target)?;
     }
     call.space.save(&source)
@@ -409,7 +410,7 @@ fn matches(call: &Call<'_, '_>, list: &Held, position: &Position) -> Result<Vec<
         }
         Ok(())
     };
-    let rows = call.space.items(list, 0)?;
+    let rows = list::items(&call.space.rows, list, 0)?;
     if position.backwards {
         rows.rev().take(looked_at).try_for_each(&mut take)?;
     } else {

@@ -7,7 +7,7 @@ use crate::fail::Fail;
 use crate::limits::{LISTPACK_ENTRIES_MAX, LISTPACK_VALUE_BYTES_MAX};
 use crate::number::parse_double;
 use crate::record::Kind;
-use crate::sorted_set::{Order, Range, ScoreRange, Scored, Text, TextRange};
+use crate::sorted_set::{self, Order, Range, ScoreRange, Scored, Text, TextRange};
 
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("zrange", -4, |call| range(call, By::Unsaid, None)),
@@ -134,7 +134,7 @@ fn members(
     // Passing over a negative number of members never ends, so that nothing is left.
     let offset = usize::try_from(options.offset).unwrap_or(usize::MAX);
     let most = usize::try_from(options.limit).unwrap_or(usize::MAX);
-    call.space.scored(&set, &range, options.order, offset, most)
+    sorted_set::scored(call.space, &set, &range, options.order, offset, most)
 }
 
 fn range(call: &mut Call<'_, '_>, by: By, order: Option<Order>) -> Result<(), Fail> {
@@ -179,7 +179,7 @@ pub(super) fn store_scored(
             && (scored.len() as u64 > LISTPACK_ENTRIES_MAX
                 || longest > Some(LISTPACK_VALUE_BYTES_MAX));
         for one in scored {
-            call.space.put_score(&mut set, &one.member, one.score)?;
+            sorted_set::put_score(&mut call.space.rows, &mut set, &one.member, one.score)?;
         }
         call.space.save(&set)?;
     }

@@ -10,7 +10,7 @@ use crate::fail::Fail;
 use crate::number::{format_double, format_whole};
 use crate::record::{Kind, number};
 use crate::reply::Protocol;
-use crate::sorted_set::{Order, Range, Scored};
+use crate::sorted_set::{self, Order, Range, Scored};
 use crate::space::Held;
 
 pub(super) const SPECS: &[Spec] = &[
@@ -133,7 +133,7 @@ fn zadd(call: &mut Call<'_, '_>, increment: bool) -> Result<(), Fail> {
     };
     let (mut added, mut updated, mut result) = (0, 0, None);
     for ([_, member], score) in pairs.iter().zip(scores) {
-        let old = call.space.score(&set, member)?;
+        let old = sorted_set::score_of(&call.space.rows, &set, member)?;
         result = conditions.resulting(old, score)?;
         let Some(score) = result else { continue };
         match old {
@@ -141,7 +141,7 @@ fn zadd(call: &mut Call<'_, '_>, increment: bool) -> Result<(), Fail> {
             Some(old) if same(old, score) => continue,
             Some(_) => updated += 1,
         }
-        call.space.put_score(&mut set, member, score)?;
+        sorted_set::put_score(&mut call.space.rows, &mut set, member, score)?;
     }
     call.space.save(&set)?;
     match result {
@@ -163,7 +163,11 @@ fn zrem(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let mut count = 0;
     if let Some(mut set) = call.space.held(call.arg(1), Kind::SortedSet)? {
         for member in call.rest(2) {
-            count += i64::from(call.space.remove_scored(&mut set, member)?);
+            count += i64::from(sorted_set::remove_scored(
+                &mut call.space.rows,
+                &mut set,
+                member,
+            )?);
         }
         call.space.save(&set)?;
     }
@@ -173,7 +177,7 @@ fn zrem(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 
 fn zscore(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let score = match held(call)? {
-        Some(set) => call.space.score(&set, call.arg(2))?,
+        Some(set) => sorted_set::score_of(&call.space.rows, &set, call.arg(2))?,
         None => None,
     };
     match score {
@@ -189,7 +193,7 @@ fn zmscore(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     call.reply.array(members.len());
     for member in members {
         let score = match &set {
-            Some(set) => call.space.score(set, member)?,
+            Some(set) => sorted_set::score_of(&call.space.rows, set, member)?,
             None => None,
         };
         match score {
@@ -218,7 +222,7 @@ fn zlexcount(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 
 fn count(call: &mut Call<'_, '_>, range: &Range<'_>) -> Result<(), Fail> {
     let count = match held(call)? {
-        Some(set) => call.space.count_scored(&set, range)?,
+        Some(set) => sorted_set::count_scored(call.space, &set, range)?,
         None => 0,
     };
     call.reply.count(count);
@@ -227,7 +231,7 @@ fn count(call: &mut Call<'_, '_>, range: &Range<'_>) -> Result<(), Fail> {
 
 fn zrank(call: &mut Call<'_, '_>, order: Order) -> Result<(), Fail> {
     let rank = match held(call)? {
-        Some(set) => call.space.rank(&set, call.arg(2), order)?,
+        Some(set) => sorted_set::rank(&call.space.rows, &set, call.arg(2), order)?,
         None => None,
     };
     match rank {
@@ -249,7 +253,7 @@ fn zpop(call: &mut Call<'_, '_>, order: Order) -> Result<(), Fail> {
         return Ok(());
     };
     let popped = Range::Rank(0, count.unwrap_or(1).min(set.len()));
-    let popped = call.space.scored(&set, &popped, order, 0, usize::MAX)?;
+    let popped = sorted_set::scored(call.space, &set, &popped, order, 0, usize::MAX)?;
     let scores = match count {
         // One popped without a count is told as two things.
         None => Scores::Flat,
@@ -298,7 +302,7 @@ pub(super) fn reply_scored(call: &mut Call<'_, '_>, scored: &[Scored], scores: S
 
 fn remove_all(call: &mut Call<'_, '_>, set: &mut Held, members: &[Scored]) -> Result<(), Fail> {
     for one in members {
-        call.space.remove_scored(set, &one.member)?;
+        sorted_set::remove_scored(&mut call.space.rows, set, &one.member)?;
     }
     call.space.save(set)
 }
@@ -328,9 +332,7 @@ fn zremrangebylex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn remove_range(call: &mut Call<'_, '_>, set: Option<Held>, range: &Range<'_>) -> Result<(), Fail> {
     let mut removed = Vec::new();
     if let Some(mut set) = set {
-        removed = call
-            .space
-            .scored(&set, range, Order::Ascending, 0, usize::MAX)?;
+        removed = sorted_set::scored(call.space, &set, range, Order::Ascending, 0, usize::MAX)?;
         remove_all(call, &mut set, &removed)?;
     }
     call.reply.count(removed.len() as u64);
