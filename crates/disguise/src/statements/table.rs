@@ -489,7 +489,8 @@ pub(crate) fn found(
         let name = key.iter().map(Value::principal).next().unwrap_or_default();
         match held.get(&name) {
             Some(same) => drop(found.insert(name, same.clone())),
-            None => others.push(key),
+            None if key.iter().any(Value::has_spellings) => others.push(key),
+            None => {}
         }
     }
     for (key, held) in spelled(database, table, &column, others)? {
@@ -508,6 +509,7 @@ pub(crate) fn present(
 ) -> Result<BTreeSet<Vec<u8>>, Error> {
     let rows = select_keys(database, table, by, by, keys)?;
     let mut present: BTreeSet<Vec<u8>> = rows.iter().map(|row| encoded(row)).collect();
+    // A number may be there as one with more digits after the point, or as a text.
     let others = keys.iter().filter(|key| !present.contains(&encoded(key)));
     let others = others.cloned().collect();
     let spelled = spelled(database, table, by, others)?;
@@ -523,7 +525,7 @@ fn spelled(
     by: &[String],
     mut keys: Vec<Vec<Value>>,
 ) -> Result<Vec<(Vec<Value>, Value)>, Error> {
-    keys.retain(|key| key.iter().any(Value::has_spellings) && !key.iter().any(Value::is_null));
+    keys.retain(|key| !key.iter().any(Value::is_null));
     let (Some(first), dialect) = (by.first(), database.dialect()) else {
         return Ok(Vec::new());
     };

@@ -41,6 +41,7 @@ macro_rules! for_every_claim {
             a_reference_that_led_nowhere_keeps_no_row_away
             a_row_returns_before_one_that_went_before_it
             an_update_keeps_who_begins_a_circle
+            rows_in_a_circle_of_other_spellings_come_back
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader

@@ -71,7 +71,7 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
             if !group.iter().any(|it| is_of(it, &reference.to_table)) {
                 continue;
             }
-            let mut targets: BTreeMap<Vec<u8>, NodeIndex> = BTreeMap::new();
+            let mut targets: BTreeMap<Vec<u8>, Vec<NodeIndex>> = BTreeMap::new();
             for at in graph.node_indices() {
                 let Some(node) = graph.node_weight(at) else {
                     continue;
@@ -79,14 +79,18 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
                 if is_of(node.table, &reference.to_table)
                     && let Some(key) = key(node.columns, &reference.to_columns, node.row)
                 {
-                    targets.insert(folded(&key), at);
+                    targets.entry(folded(&key)).or_default().push(at);
                 }
             }
             for at in graph.node_indices() {
                 let from = graph.node_weight(at);
                 let from = from.filter(|node| is_of(node.table, &table.name));
                 let to = from.and_then(|node| key(node.columns, &reference.columns, node.row));
-                if let Some(to) = to.and_then(|key| targets.get(&folded(&key))) {
+                for to in to
+                    .and_then(|key| targets.get(&folded(&key)))
+                    .into_iter()
+                    .flatten()
+                {
                     edges.push((at, *to, (reference.clone(), counts)));
                 }
             }

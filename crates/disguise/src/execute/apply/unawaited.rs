@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::applier::Applier;
 use super::circles::note_circles;
 use crate::database::value::Value;
@@ -133,12 +135,55 @@ pub(super) fn key(columns: &[String], of: &[String], row: &[Value]) -> Option<Ve
     is_whole.then_some(key)
 }
 
-/// Returns a key in the form that all spellings of it share which a database may treat as equal. A
-/// row that is taken for another in vain waits for nothing less that is there.
+/// Returns a key in the form that all spellings of it share which a database may treat as equal:
+/// numbers as texts, without case, accents, blanks and signs. A row that is taken for another in vain
+/// does not wait for it where it is not there, and for nothing less.
 pub(super) fn folded(key: &[Value]) -> Vec<u8> {
-    let fold = |value: &Value| match value {
-        Value::Text(text) => Value::Text(text.trim_end().to_lowercase()),
-        other => Value::Bytes(other.principal()),
+    let fold = |value: &Value| {
+        let text = match value {
+            Value::Bytes(bytes) => return Value::Bytes(bytes.clone()),
+            other => other.to_string(),
+        };
+        if let Ok(number) = text.trim().parse::<f64>() {
+            return Value::Real(number);
+        }
+        let letters = text.nfkd().filter(|it| it.is_alphanumeric());
+        Value::Text(letters.flat_map(char::to_uppercase).collect())
     };
     encoded(&key.iter().map(fold).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_that_a_database_may_treat_as_equal_are_one() {
+        let text = |it: &str| Value::from(it);
+        for alike in [
+            vec![
+                Value::Int(20),
+                Value::Real(20.0),
+                text("20"),
+                text(" 20.00"),
+                Value::UInt(20),
+            ],
+            vec![
+                text("Zo\u{eb}"),
+                text("ZOE"),
+                text("zoe "),
+                text("Zoe\u{308}"),
+            ],
+            vec![text("stra\u{df}e"), text("STRASSE")],
+            vec![Value::Real(0.0), Value::Int(0)],
+        ] {
+            let names: BTreeSet<Vec<u8>> = alike.iter().map(|it| folded(&[it.clone()])).collect();
+            assert_eq!(names.len(), 1, "{alike:?}");
+        }
+        assert_ne!(folded(&[text("zoe")]), folded(&[text("zo")]));
+        assert_ne!(
+            folded(&[Value::Int(1), Value::Int(2)]),
+            folded(&[Value::Int(2), Value::Int(1)])
+        );
+    }
 }
