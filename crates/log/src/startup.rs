@@ -24,6 +24,7 @@ use crate::durable::{BEYOND, DURABLE, DurableNote, DurableNotes, Noted, NotesFou
 use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
 use crate::files::Files;
+use crate::found_slots::FoundSlots;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
 use crate::history::{read_geometry, read_history_to_write};
@@ -44,7 +45,7 @@ use crate::settling::FoundStream;
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::streams::Streams;
-use crate::subjects::{FoundSlots, SubjectStore};
+use crate::subjects::SubjectStore;
 use crate::{committer, publisher, sealer, ticker};
 
 /// Most keyed entries that a stream may remember: 3 GB or so.
