@@ -411,13 +411,26 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
         }
-        LogError::KeysLost { .. } => {
-            "copy the folder first, and restore subjects/ from a backup; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss".into()
-        }
-        LogError::Losses(_) => {
-            "copy the folder first, and restore the log from a copy if there is one, its folder subjects/ too; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss".into()
+        LogError::KeysLost { has_closed, .. } => format!(
+            "copy the folder first, and {}; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss",
+            if *has_closed {
+                "put back the newest copy of subjects/ that was made after the last accepted loss"
+            } else {
+                "restore subjects/ from a backup"
+            }
+        ),
+        LogError::Losses(losses) => {
+            let is_later = |loss: &LogError| matches!(loss, LogError::KeysLost { has_closed: true, .. });
+            let made = if losses.iter().any(is_later) {
+                ", made after the last accepted loss of keys"
+            } else {
+                ""
+            };
+            format!(
+                "copy the folder first, and restore the log from a copy if there is one{made}, its folder subjects/ too; without one, go on with: \
+                 probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss"
+            )
         }
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
             "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \

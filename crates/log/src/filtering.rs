@@ -129,7 +129,7 @@ impl<'a> Reading<'a> {
         if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
             return Ok(Err(Unread::Behind {
                 entries: 0,
-                reason: format!("frame {NEEDS_KEY}"),
+                reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
             }));
         }
         let mut content = ContentCheck::default();

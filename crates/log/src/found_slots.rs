@@ -27,8 +27,13 @@ pub(crate) struct FoundSlots {
     /// count as void.
     pub(crate) count: u64,
     pub(crate) digest: SlotsDigest,
-    /// The digest over those that the journal signed for.
+    /// The digest over those that the journal signed for, as it names them.
     signed: SlotsDigest,
+    /// Slots that an accepted loss left void and whose keys may be there again: the journal names
+    /// them as void.
+    given_up: Vec<Range<u64>>,
+    /// Slots that count as void now.
+    void: Vec<Range<u64>>,
     /// Slots that were durable before the last of them were written: those are whole or were
     /// damaged later.
     durable: u64,
@@ -51,26 +56,93 @@ impl FoundSlots {
         wrapping: &WrappingKey,
         history: &History,
     ) -> Result<Self, LogError> {
-        let mut found = Self::default();
+        Self::read_past(files, wrapping, history, &[])
+    }
+
+    /// Reads slots of which the journal names others than were signed for: keys that were put back
+    /// after their loss was accepted. Returns nothing unless all slots but those that the acceptance
+    /// left void are the ones that the journal names, and none of a subject was named since.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub(crate) fn put_back(
+        files: &Files,
+        wrapping: &WrappingKey,
+        history: &History,
+    ) -> Result<Option<Self>, LogError> {
+        let void = history.void_slots();
+        if void.is_empty() {
+            return Ok(None);
+        }
+        let mut found = Self::read_past(files, wrapping, history, void)?;
+        // A subject that was made since in a slot that the journal does not name yet would lose it.
+        if found.check(history).is_err() || !found.doubled.is_empty() {
+            return Ok(None);
+        }
+        // The journal names the slots anew only when there are more.
+        let next = history.slots.count.saturating_add(1);
+        found.leave_out(next.saturating_sub(found.count));
+        Ok(Some(found))
+    }
+
+    fn read_past(
+        files: &Files,
+        wrapping: &WrappingKey,
+        history: &History,
+        given_up: &[Range<u64>],
+    ) -> Result<Self, LogError> {
+        let mut found = Self {
+            given_up: given_up.to_vec(),
+            ..Self::default()
+        };
+        let mut named = SlotsDigest::default();
         let mut running = SlotsDigest::default();
         let signed = history.slots.count;
         let range = (0, readable(Version::V3, signed));
         found.length = read_slots(files, Version::V3, range, &mut |number, slot| {
             let next = number.saturating_add(1);
             let is_whole = found.take(number, slot, wrapping, history);
+            let is_given_up = found.is_given_up(number);
             // Behind the signed slots, a slot that is not whole becomes void.
-            let is_kept = is_whole || number < signed;
+            let is_kept = is_whole || number < signed && !is_given_up;
             let label = if is_kept { slot.label() } else { VOID };
             running = running.then(&label);
+            named = named.then(if is_given_up { &VOID } else { &label });
             if is_kept {
                 (found.count, found.digest) = (next, running);
+            } else {
+                found.add_void(number);
             }
             if next == signed {
-                found.signed = running;
+                found.signed = named;
             }
             Ok(())
         })?;
+        let stored = found.length / SLOT_LENGTH;
+        if stored < signed && (stored..signed).all(|number| found.is_given_up(number)) {
+            found.signed = (stored..signed).fold(named, |digest, _| digest.then(&VOID));
+        }
         Ok(found)
+    }
+
+    fn is_given_up(&self, number: u64) -> bool {
+        self.given_up.iter().any(|slots| slots.contains(&number))
+    }
+
+    fn add_void(&mut self, number: u64) {
+        let next = number.saturating_add(1);
+        match self.void.last_mut() {
+            Some(last) if last.end == number => last.end = next,
+            _ => self.void.push(number..next),
+        }
+    }
+
+    /// The void slots up to the last one behind those that the journal names.
+    pub(crate) fn void_behind(&self, history: &History) -> impl Iterator<Item = Range<u64>> {
+        let (signed, count) = (history.slots.count, self.count);
+        let void = self.void.iter();
+        let behind = void.map(move |slots| slots.start.max(signed)..slots.end.min(count));
+        behind.filter(|slots| !slots.is_empty())
     }
 
     /// Loads slot `number`; returns whether it is whole.
@@ -94,7 +166,7 @@ impl FoundSlots {
             self.closed.push(number);
             return false;
         };
-        let is_counted = number < history.slots.count;
+        let is_counted = number < history.slots.count && !self.is_given_up(number);
         if !is_counted && self.known.contains_key(&secret.name) {
             self.doubled.push(number);
             return false;
@@ -118,25 +190,26 @@ impl FoundSlots {
     pub(crate) fn check(&self, history: &History) -> Result<(), LogError> {
         let signed = history.slots;
         let whole = self.length / SLOT_LENGTH;
-        if let Some(reason) = surplus(whole, signed.count) {
+        if let Some(reason) = surplus(whole, signed.count, history.has_closed()) {
             return Err(LogError::Broken {
                 place: SLOTS.into(),
                 reason,
             });
         }
-        if whole < signed.count {
+        let is_short = |number| number < signed.count && !self.is_given_up(number);
+        if (whole..signed.count).any(is_short) {
             let reason = format!(
                 "holds {whole} slots, the journal signed for {}",
                 signed.count
             );
             return Err(file_broken(&reason, history));
         }
-        if let Some(first) = self.closed.first()
-            && *first < self.durable.max(signed.count)
-        {
+        let settled = self.durable.max(signed.count);
+        let is_damaged = |number: &&u64| **number < settled && !self.is_given_up(**number);
+        if let Some(first) = self.closed.iter().find(is_damaged) {
             let reason = "the subject key does not open: it was changed, swapped or overwritten \
                           without a signed erasure";
-            return Err(broken(*first, reason));
+            return Err(broken(*first, reason, history.has_closed()));
         }
         if self.signed != signed.digest {
             return Err(file_broken(OTHER_PSEUDONYMS, history));
@@ -157,6 +230,7 @@ impl FoundSlots {
             if self.closed.binary_search(&self.count).is_err() {
                 self.closed.push(self.count);
             }
+            self.add_void(self.count);
             self.digest = self.digest.then(&VOID);
             self.count = self.count.saturating_add(1);
         }
@@ -179,7 +253,8 @@ impl FoundSlots {
         self.set_aside(files, repairs)?;
         let file = files.segment(SLOTS, self.length == 0)?;
         let mut slot = [0; SLOT_BYTES];
-        let first = self.doubled.first().map_or(settled, |it| settled.min(*it));
+        let void = self.closed.iter().chain(&self.doubled).copied();
+        let first = void.min().map_or(settled, |it| settled.min(it));
         for number in first..self.count {
             let offset = number.saturating_mul(SLOT_LENGTH);
             if self.is_void(number) {

@@ -31,7 +31,6 @@ use crate::repairs::RepairKind;
 use crate::scan::read_there;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
-use crate::slots::ADVICE;
 use crate::verify::Verifier;
 
 /// Times that the keys are read again when the newest moved on, and the wait before each.
@@ -503,7 +502,7 @@ impl Prover<'_> {
         let missing = lost.filter(is_left).map_or(0, |lost| lost.tokens.len());
         if let Some(lost) = lost.filter(|lost| !is_left(lost)) {
             return Err(match lost.accepted {
-                None => broken(format!("{lost}; {ADVICE}")).into(),
+                None => broken(lost.to_string()).into(),
                 Some(time) => ProveError::GivenUp {
                     stream: self.stream.to_string(),
                     index,

@@ -143,4 +143,46 @@ fn a_proof_after_an_accepted_loss_names_it_and_is_no_damage() {
         out.contains("default: ") && out.contains("accepted at 20"),
         "{out}"
     );
+    // The keys that were given up are found again: an opening takes them, whatever was advised.
+    fs::write(&slots, &content).unwrap();
+    let keyed = ["verify", "audit", "--key", "audit.key"];
+    let (out, _) = place.run(&keyed, 3, "");
+    assert!(out.contains("an opening for writing takes"), "{out}");
+    place.run(&["append", "audit", "none"], 0, "");
+    place.run(&keyed, 4, "");
+    place.run(&prove, 0, "");
+}
+
+/// After an accepted loss of keys, a second one gave the advice to put an earlier copy of them back.
+#[test]
+fn a_second_loss_of_keys_gives_no_advice_that_costs_later_ones() {
+    let place = Place {
+        folder: tempfile::tempdir().unwrap(),
+    };
+    place.run(&["init", "audit", "--erasable"], 0, "");
+    fs::write(place.path("none"), b"").unwrap();
+    let (mut place, mut told) = (place, Vec::new());
+    for subject in ["anna", "bert"] {
+        place = killed_in(place, subject);
+        let slots = place.path("audit/subjects/slots");
+        let content = fs::read(&slots).unwrap();
+        fs::write(&slots, &content[..content.len() - SLOT_BYTES]).unwrap();
+        let (_, append) = place.run(&["append", "audit", "none"], 3, "");
+        let (_, export) = place.run(&["export", "audit", "--format", "jsonl"], 3, "");
+        told.push(append + &export);
+        place.run(&["append", "audit", "none", "--accept-loss"], 0, "");
+    }
+    let [first, second] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert!(first.contains("subjects/ from a backup"), "{first}");
+    assert!(!second.contains("backup"), "{second}");
+    assert!(second.contains("copy the present folder aside"), "{second}");
+    assert!(second.contains("after the last accepted loss"), "{second}");
+    let (out, _) = place.run(&["verify", "audit", "--key", "audit.key"], 4, "");
+    assert_eq!(
+        out.matches("do not open for want of keys").count(),
+        2,
+        "{out}"
+    );
 }
