@@ -30,9 +30,7 @@ impl AcceptedLoss {
     /// Returns whether sections of frame `number` of `stream` were given up.
     pub(crate) fn closes(&self, stream: &StreamName, number: u64) -> bool {
         let loss = &self.loss;
-        loss.kind == RepairKind::Closed
-            && loss.stream == *stream
-            && (loss.from..loss.to).contains(&number)
+        loss.kind == RepairKind::Closed && loss.stream == *stream && loss.has(number)
     }
 }
 

@@ -190,6 +190,11 @@ impl Repair {
         }
     }
 
+    /// Returns whether `number` is one of the frames, bytes or slots that it counts.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        (self.from..self.to).contains(&number)
+    }
+
     /// The line `KIND STREAM FROM TO`, without its line feed.
     pub fn line(&self) -> String {
         let (kind, stream) = (self.kind.as_str(), &self.stream);

@@ -9,7 +9,7 @@ use probity_format::keys::RootKey;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::slot::SLOT_BYTES;
 use probity_format::{Entry, Subjects, Timestamp};
-use probity_log::{Durability, Log, Options, StreamName};
+use probity_log::{Durability, Log, LogLocation, Options, StoredLeaves, StreamName};
 
 use crate::{Place, copy};
 
@@ -185,4 +185,65 @@ fn a_second_loss_of_keys_gives_no_advice_that_costs_later_ones() {
         2,
         "{out}"
     );
+}
+
+/// The receipts of the four entries with which a log was killed, as `append --receipts` prints them.
+fn write_receipts(place: &Place, first: u64) {
+    let leaves = StoredLeaves::open(&LogLocation::new(&place.path("audit"), None)).unwrap();
+    let receipts = (first..first + 4).map(|index| {
+        let leaf = leaves.of_entry(&StreamName::default(), index).unwrap();
+        let leaf = *leaf.unwrap().leaf();
+        let (log, record) = (leaves.origin(), leaf.hash.to_string());
+        format!(
+            "{{\"line\":1,\"stream\":\"default\",\"index\":{index},\"log\":\"{log}\",\"frame\":{},\"record\":\"{record}\"}}\n",
+            leaf.frame
+        )
+    });
+    fs::write(place.path("receipts"), receipts.collect::<String>()).unwrap();
+}
+
+/// Receipts of entries that were given up were held like any other. Those of frames that are gone
+/// were broken, without a word of the loss that was accepted.
+#[test]
+fn receipts_of_accepted_losses_are_named() {
+    let place = Place {
+        folder: tempfile::tempdir().unwrap(),
+    };
+    place.run(&["init", "audit", "--erasable"], 0, "");
+    fs::write(place.path("none"), b"").unwrap();
+    let check = [
+        "check-receipts",
+        "receipts",
+        "--log",
+        "audit",
+        "--key",
+        "audit.vkey",
+    ];
+    let json = [&check[..], &["--json"]].concat();
+    let accept = ["append", "audit", "none", "--accept-loss"];
+    let place = killed_in(place, "anna");
+    write_receipts(&place, 0);
+    let slots = place.path("audit/subjects/slots");
+    let content = fs::read(&slots).unwrap();
+    fs::write(&slots, &content[..content.len() - SLOT_BYTES]).unwrap();
+    place.run(&accept, 0, "");
+    let (out, _) = place.run(&check, 0, "");
+    assert!(out.contains("held: 4 receipts"), "{out}");
+    assert!(
+        out.contains("4 are of frames of which sections were given up"),
+        "{out}"
+    );
+    let (out, _) = place.run(&json, 0, "");
+    assert!(out.contains("\"held\":4,\"given_up\":4"), "{out}");
+    // Frames that are gone.
+    let place = killed_in(place, "");
+    write_receipts(&place, 4);
+    let content = fs::read(segment(&place.path("audit"))).unwrap();
+    let rest = &content[..from_end(&content, 2)];
+    fs::write(segment(&place.path("audit")), rest).unwrap();
+    place.run(&accept, 0, "");
+    let (out, _) = place.run(&check, 3, "");
+    assert_eq!(out.matches("accepted at 20").count(), 2, "{out}");
+    let (out, _) = place.run(&json, 3, "");
+    assert!(out.contains("\"held\":2,\"given_up\":0"), "{out}");
 }
