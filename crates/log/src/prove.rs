@@ -19,6 +19,7 @@ use crate::certified::{Certifying, tree_path};
 use crate::copies::UNSIGNED;
 use crate::error::LogError;
 use crate::evidence::{Found, alone, sections, whole_frame};
+use crate::filtering::parted;
 use crate::head_signer::HeadSigner;
 use crate::history::read_checkpoint;
 use crate::journal::History;
@@ -50,6 +51,8 @@ pub struct Proof {
     /// The number of the entry's subjects whose keys are missing though nobody erased them, which
     /// was accepted. The recipient cannot tell them from those who were erased.
     pub missing: usize,
+    /// The number of those who were erased.
+    pub erased: usize,
 }
 
 /// The recipient's knowledge of the log.
@@ -300,10 +303,12 @@ impl Prover<'_> {
         let proved = proof
             .check(&covered.known)
             .map_err(|error| self.broken(index, &error))?;
+        let (erased, _) = parted(proved.closed, missing)?;
         Ok(Proof {
             proof,
             proved,
             missing,
+            erased: erased.subjects,
         })
     }
 }

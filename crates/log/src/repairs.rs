@@ -58,7 +58,8 @@ pub enum RepairKind {
     Torn,
     /// Bytes of the last segment that are no whole frame: set aside.
     Damaged,
-    /// Bytes of the last segment that the log's keys did not seal: set aside.
+    /// Bytes of the last segment that the log's keys did not seal, or that an opening went on
+    /// without, as it does where a loss is accepted: set aside.
     Foreign,
     /// Bytes of the journal's last segment: the first frame of an opening, for which no head that
     /// the writer had signed, and the bytes behind it; set aside.
@@ -293,7 +294,7 @@ impl Repair {
             RepairKind::Opening => {
                 "are of an opening that nothing in this folder or its second copies signed for"
             }
-            _ => "this log's keys did not seal",
+            _ => "this log's keys did not seal or an opening went on without",
         };
         write!(
             f,

@@ -52,7 +52,7 @@ struct Compared {
 enum Has {
     /// The entry is there, under a signed head.
     Held,
-    /// The same, in a frame of which sections were given up: its content may not open.
+    /// The entry is held, in a frame of which sections were given up: its content may not open.
     GivenUp,
     /// The entry is there, after all signed heads.
     Unsigned(String),

@@ -21,6 +21,11 @@ pub(crate) fn killed() -> Place {
 
 /// Makes a log in `place` that was killed with entries about `subject`, like [`killed`].
 fn killed_in(place: Place, subject: &str) -> Place {
+    killed_with(place, &[subject])
+}
+
+/// Makes a log in `place` that was killed with entries about each of `subjects`, like [`killed`].
+fn killed_with(place: Place, subjects: &[&str]) -> Place {
     let log = place.path("audit");
     let root = RootKey::from_text(&fs::read_to_string(place.path("audit.key")).unwrap()).unwrap();
     let options = Options {
@@ -30,12 +35,14 @@ fn killed_in(place: Place, subject: &str) -> Place {
     };
     let open = Log::open(&log, &root, options).unwrap();
     let mut appender = open.appender(&StreamName::default()).unwrap();
-    for number in 0..4_u8 {
-        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
-        let key = [b'k', b'0' + number];
-        let mut entry = Entry::new(time, "write", &key);
-        entry.subjects = Subjects::joined(subject);
-        appender.append_durable(&entry).unwrap();
+    for subject in subjects {
+        for number in 0..4_u8 {
+            let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+            let key = [b'k', b'0' + number];
+            let mut entry = Entry::new(time, "write", &key);
+            entry.subjects = Subjects::joined(subject);
+            appender.append_durable(&entry).unwrap();
+        }
     }
     for name in ["audit", "audit.heads"] {
         copy(&place.path(name), &place.path(&format!("{name}.killed")));
@@ -246,4 +253,61 @@ fn receipts_of_accepted_losses_are_named() {
     assert_eq!(out.matches("accepted at 20").count(), 2, "{out}");
     let (out, _) = place.run(&json, 3, "");
     assert!(out.contains("\"held\":2,\"given_up\":0"), "{out}");
+}
+
+/// An export named an accepted loss of keys beside the entries that it wrote, and nothing in it said
+/// that a person was missing.
+#[test]
+fn an_export_names_what_it_leaves_out_and_counts_people_whose_keys_are_missing() {
+    let place = Place {
+        folder: tempfile::tempdir().unwrap(),
+    };
+    place.run(&["init", "audit", "--erasable"], 0, "");
+    fs::write(place.path("none"), b"").unwrap();
+    let place = killed_in(place, "anna");
+    place.run(&["append", "audit", "none"], 0, "");
+    let place = killed_with(place, &["anna\ncarl", "dora"]);
+    let slots = place.path("audit/subjects/slots");
+    let whole = fs::read(&slots).unwrap();
+    fs::write(&slots, &whole[..SLOT_BYTES]).unwrap();
+    place.run(&["append", "audit", "none", "--accept-loss"], 0, "");
+    let export = ["export", "audit", "--format", "jsonl"];
+    let (out, said) = place.run(&export, 0, "");
+    let missing = |out: &str| out.matches("\"subjects_missing\":1").count();
+    assert_eq!((out.lines().count(), missing(&out)), (8, 4), "{out}");
+    assert!(!out.contains("_erased"), "{out}");
+    assert!(
+        said.contains("4 entries without some people: their keys are missing"),
+        "{said}"
+    );
+    assert!(said.contains("left out: "), "{said}");
+    // Nothing of anna's is left out.
+    let hers = [&export[..], &["--subject", "anna"]].concat();
+    let (out, said) = place.run(&hers, 0, "");
+    assert_eq!((out.lines().count(), missing(&out)), (8, 4), "{out}");
+    assert!(said.contains("4 entries without some people"), "{said}");
+    let (rows, _) = place.run(&["export", "audit", "--format", "csv"], 0, "");
+    let mut rows = csv::Reader::from_reader(rows.as_bytes());
+    let column = rows
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|it| it == "subjects_missing");
+    let counts = rows
+        .records()
+        .map(|row| row.unwrap().get(column.unwrap()).unwrap().to_owned());
+    assert_eq!(counts.filter(|count| count == "1").count(), 4);
+    // Another log takes the lines without that.
+    let lines: Vec<&str> = out.lines().skip(4).collect();
+    fs::write(place.path("lines"), lines.join("\n")).unwrap();
+    place.run(&["init", "other"], 0, "");
+    let (_, refused) = place.run(&["append", "other", "lines"], 1, "");
+    assert!(refused.contains("subjects_missing"), "{refused}");
+    place.run(&["append", "other", "lines", "--exported"], 0, "");
+    // With the keys put back everything is read, and no loss is named.
+    fs::write(&slots, &whole).unwrap();
+    place.run(&["append", "audit", "none"], 0, "");
+    let (out, said) = place.run(&export, 0, "");
+    assert_eq!((out.lines().count(), missing(&out)), (12, 0), "{out}");
+    assert_eq!(said, "");
 }
