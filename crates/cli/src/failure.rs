@@ -404,6 +404,26 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
              compare the log with a checkpoint that you keep: probity verify DIR --since FILE".into()
         }
+        LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
+        LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
+            "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
+             handed: probity verify DIR --key FILE".into()
+        }
+        LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
+        LogError::Storage { source, .. } => storage_remedy(source)?.into(),
+        LogError::Poisoned(cause) => return remedy_of(cause),
+        LogError::Stream { reason, .. } if reason.contains("another configuration") => "see how the streams are configured with: probity stream list DIR; choose another name for another configuration".into(),
+        LogError::Option { name: "origin", .. } => {
+            "give the log a name like example.com/audit with --origin NAME".into()
+        }
+        _ => return None,
+    };
+    Some(remedy)
+}
+
+/// The remedy where durable content is lost.
+fn remedy_of_loss(error: &LogError) -> Option<String> {
+    Some(match error {
         LogError::Lost { stream, .. } if stream == "journal" => {
             "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
         }
@@ -432,20 +452,8 @@ fn remedy_of(error: &LogError) -> Option<String> {
                  probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss"
             )
         }
-        LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
-            "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
-             handed: probity verify DIR --key FILE".into()
-        }
-        LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
-        LogError::Storage { source, .. } => storage_remedy(source)?.into(),
-        LogError::Poisoned(cause) => return remedy_of(cause),
-        LogError::Stream { reason, .. } if reason.contains("another configuration") => "see how the streams are configured with: probity stream list DIR; choose another name for another configuration".into(),
-        LogError::Option { name: "origin", .. } => {
-            "give the log a name like example.com/audit with --origin NAME".into()
-        }
         _ => return None,
-    };
-    Some(remedy)
+    })
 }
 
 fn storage_remedy(error: &io::Error) -> Option<&'static str> {
