@@ -404,21 +404,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
              compare the log with a checkpoint that you keep: probity verify DIR --since FILE".into()
         }
-        LogError::Lost { stream, .. } if stream == "journal" => {
-            "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
-        }
-        LogError::Lost { .. } => {
-            "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
-        }
-        LogError::KeysLost { .. } => {
-            "copy the folder first, and restore subjects/ from a backup; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss".into()
-        }
-        LogError::Losses(_) => {
-            "copy the folder first, and restore the log from a copy if there is one, its folder subjects/ too; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss".into()
-        }
+        LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
             "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
              handed: probity verify DIR --key FILE".into()
@@ -433,6 +419,41 @@ fn remedy_of(error: &LogError) -> Option<String> {
         _ => return None,
     };
     Some(remedy)
+}
+
+/// The remedy where durable content is lost.
+fn remedy_of_loss(error: &LogError) -> Option<String> {
+    Some(match error {
+        LogError::Lost { stream, .. } if stream == "journal" => {
+            "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
+        }
+        LogError::Lost { .. } => {
+            "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
+        }
+        LogError::KeysLost { has_closed, .. } => format!(
+            "copy the folder first, and {}; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss",
+            if *has_closed {
+                "put back the newest copy of subjects/ that was made after the last accepted loss"
+            } else {
+                "restore subjects/ from a backup"
+            }
+        ),
+        LogError::Losses(losses) => {
+            let is_later = |loss: &LogError| matches!(loss, LogError::KeysLost { has_closed: true, .. });
+            let made = if losses.iter().any(is_later) {
+                ", made after the last accepted loss of keys"
+            } else {
+                ""
+            };
+            format!(
+                "copy the folder first, and restore the log from a copy if there is one{made}, its folder subjects/ too; without one, go on with: \
+                 probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss"
+            )
+        }
+        _ => return None,
+    })
 }
 
 fn storage_remedy(error: &io::Error) -> Option<&'static str> {

@@ -1,6 +1,7 @@
 //! Losses that the caller of an opening accepted, as the journal records them.
 
 use std::fmt;
+use std::ops::Range;
 
 use probity_format::stream::StreamName;
 use probity_format::time::format_time;
@@ -29,9 +30,7 @@ impl AcceptedLoss {
     /// Returns whether sections of frame `number` of `stream` were given up.
     pub(crate) fn closes(&self, stream: &StreamName, number: u64) -> bool {
         let loss = &self.loss;
-        loss.kind == RepairKind::Closed
-            && loss.stream == *stream
-            && (loss.from..loss.to).contains(&number)
+        loss.kind == RepairKind::Closed && loss.stream == *stream && loss.has(number)
     }
 }
 
@@ -41,11 +40,53 @@ impl fmt::Display for AcceptedLoss {
     }
 }
 
+/// Returns whether one of `losses` is of keys.
+pub(crate) fn has_closed(losses: &[AcceptedLoss]) -> bool {
+    let mut kinds = losses.iter().map(|accepted| accepted.loss.kind);
+    kinds.any(|kind| kind == RepairKind::Closed)
+}
+
+/// The last acceptance of a loss of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// The journal frame with the certificate of the opening that accepted it.
+    opening: Option<u64>,
+    /// The first journal frame that records it.
+    pub(crate) frame: u64,
+    /// The number of slots that the journal named with it.
+    slots: u64,
+    /// Those of them that are void.
+    void: Vec<Range<u64>>,
+}
+
 impl History {
+    /// The slots that the last acceptance left void, where it recorded them and no subject was named
+    /// since. Without a later subject the keys of these slots are the only ones of their subjects.
+    pub(crate) fn void_slots(&self) -> &[Range<u64>] {
+        let given_up = self.given_up.as_ref();
+        let last = given_up.filter(|it| it.slots == self.slots.count);
+        last.map_or(&[], |it| &it.void)
+    }
+
+    /// Takes over `repair` of journal frame `frame`, which is of an acceptance of a loss of keys.
+    fn give_up(&mut self, repair: &Repair, frame: u64) {
+        let opening = self.newest_certificate();
+        // A long list of one opening goes on in another frame.
+        let known = self.given_up.take().filter(|it| it.opening == opening);
+        let given_up = self.given_up.insert(known.unwrap_or(GivenUp {
+            opening,
+            frame,
+            slots: self.slots.count,
+            void: Vec::new(),
+        }));
+        if repair.kind == RepairKind::Void {
+            given_up.void.push(repair.from..repair.to);
+        }
+    }
+
     /// Returns whether a loss of keys was accepted.
     pub(crate) fn has_closed(&self) -> bool {
-        let mut kinds = self.losses.iter().map(|accepted| accepted.loss.kind);
-        kinds.any(|kind| kind == RepairKind::Closed)
+        has_closed(&self.losses)
     }
 
     /// Adds the repairs that `entry` of journal frame `frame` records.
@@ -57,6 +98,9 @@ impl History {
             if repair.kind.is_loss() {
                 let loss = AcceptedLoss::new(repair.clone(), frame, entry.time);
                 self.losses.push(loss);
+            }
+            if matches!(repair.kind, RepairKind::Closed | RepairKind::Void) {
+                self.give_up(&repair, frame);
             }
             self.repaired.push((repair, frame));
         }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use probity_format::{EntryError, Version};
 
+use crate::slots::advice;
+
 /// The reason why an entry was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -98,8 +100,8 @@ pub enum LogError {
     /// Unsigned entries do not open because their subjects' keys are missing, although the subjects
     /// were not erased.
     #[error(
-        "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; restore \
-         the folder subjects/ from a backup"
+        "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; {}",
+        advice(*.has_closed)
     )]
     KeysLost {
         /// The stream of the first such frame.
@@ -108,6 +110,9 @@ pub enum LogError {
         frame: u64,
         /// The number of subjects without a key.
         subjects: u64,
+        /// True when the journal records an earlier loss of keys that was accepted: a copy of
+        /// `subjects/` from before that lacks the keys made since.
+        has_closed: bool,
     },
     /// More than one of these losses: of several streams, or of frames and of keys. They are
     /// accepted together or not at all.

@@ -129,7 +129,7 @@ impl<'a> Reading<'a> {
         if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
             return Ok(Err(Unread::Behind {
                 entries: 0,
-                reason: format!("frame {NEEDS_KEY}"),
+                reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
             }));
         }
         let mut content = ContentCheck::default();
@@ -150,8 +150,8 @@ impl<'a> Reading<'a> {
                 return Ok(());
             }
             let without = partly.iter().find(|(it, _)| *it == visited.section);
-            let (closed, missing) =
-                parted(visited.closed, without.map_or(0, |(_, people)| *people));
+            let parted = parted(visited.closed, without.map_or(0, |(_, people)| *people));
+            let (closed, missing) = parted.map_err(|error| Stopped::Visit(error.into()))?;
             let offset = u64::try_from(visited.index).unwrap_or_default();
             let found = Found {
                 stream: &self.name,
@@ -163,6 +163,9 @@ impl<'a> Reading<'a> {
             };
             visit(&found).map_err(Stopped::Visit)
         });
+        if lost.iter().any(|it| it.is_accepted && it.unread > 0) {
+            self.reader.meet_loss(&self.name, record.frame);
+        }
         match result {
             Ok(()) => Ok(content
                 .finish(record, self.opening.proofs())
@@ -176,15 +179,22 @@ impl<'a> Reading<'a> {
 /// Parts the people who cannot be read into those who were erased, and the number of those whose
 /// keys are `missing`. Where there are both, nothing tells of which kind the actor and the submitter
 /// are: they do not count as erased.
-const fn parted(closed: Closed, missing: usize) -> (Closed, Closed) {
+///
+/// # Errors
+/// [`LogError::Defect`] where more keys are missing than people cannot be read.
+pub(crate) fn parted(closed: Closed, missing: usize) -> Result<(Closed, Closed), LogError> {
     if missing == 0 {
-        return (closed, Closed::NONE);
+        return Ok((closed, Closed::NONE));
     }
-    let mut erased = Closed::NONE;
-    erased.subjects = closed.subjects.saturating_sub(missing);
+    let erased = closed.subjects.checked_sub(missing);
     let mut without = closed;
     without.subjects = missing;
-    (erased, without)
+    let subjects = erased.ok_or(LogError::Defect {
+        what: "more keys of an entry's people are missing than people of it are hidden",
+    })?;
+    let mut erased = Closed::NONE;
+    erased.subjects = subjects;
+    Ok((erased, without))
 }
 
 /// The content of a frame in total, to be compared with its record.
@@ -302,4 +312,23 @@ fn entries(record: &Record, places: &[u64]) -> String {
         "entries"
     };
     format!("{word} {named}{others}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that was counted as missing twice made erased people disappear in silence.
+    #[test]
+    fn more_missing_keys_than_hidden_people_are_a_defect() {
+        let mut hidden = Closed::NONE;
+        hidden.subjects = 2;
+        hidden.actor = true;
+        let (erased, missing) = parted(hidden, 1).unwrap();
+        assert_eq!((erased.subjects, erased.actor), (1, false));
+        assert_eq!((missing.subjects, missing.actor), (1, true));
+        assert_eq!(parted(hidden, 0).unwrap(), (hidden, Closed::NONE));
+        let refused = parted(hidden, 3);
+        assert!(matches!(refused, Err(LogError::Defect { .. })));
+    }
 }

@@ -55,10 +55,19 @@ impl Heads {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.get(stream).cloned().flatten();
         let found = self.read(stream)?;
-        if found.is_none() && expected.is_some() {
+        // The first copy of a stream would else begin the place anew that was moved away.
+        let other = || known.iter().find(|(_, head)| head.is_some());
+        let witness = match expected {
+            Some(_) => Some(stream.clone()),
+            None => other().map(|(name, _)| name.clone()),
+        };
+        if let Some(gone) = witness
+            && found.is_none()
+            && self.read(&gone)?.is_none()
+        {
             return Err(LogError::HeadsGone {
                 heads: self.files.place().to_owned(),
-                stream: stream.to_string(),
+                stream: gone.to_string(),
             });
         }
         if found != expected {

@@ -204,23 +204,47 @@ struct Writer<'a> {
     wrapping: &'a WrappingKey,
 }
 
-impl Writer<'_> {
-    /// Returns the number of frames for which an earlier opening was about to sign with a key that
-    /// the log still has. Without the key, the frames and `repairs` are of a copy of the log that
-    /// was opened elsewhere.
-    fn begun(
-        &self,
-        files: &Files,
-        geometry: &Geometry,
-        (history, announced): (&History, Bound),
-    ) -> Result<Option<u64>, LogError> {
-        let place = history.certificates_within(announced.size);
-        let Some((key, _)) = history.keys.get(place) else {
-            return Ok(None);
-        };
-        let signer = signer_of_key(files, self.wrapping, geometry.origin(), key)?;
-        Ok(signer.map(|_signer| announced.size))
+/// Returns whether an opening that accepted a loss of keys was about to sign for that with a key that
+/// the log still has, and no checkpoint covers it. The next opening for writing finishes that.
+pub(crate) fn is_giving_up(
+    files: &Files,
+    geometry: &Geometry,
+    master: &MasterKey,
+    wrapping: &WrappingKey,
+) -> Result<bool, LogError> {
+    let Some(bound) = announced(files, &master.note_key())? else {
+        return Ok(false);
+    };
+    let JournalRead {
+        history,
+        has_announced,
+        ..
+    } = read_journal(files, geometry, Some(master), (u64::MAX, Some(bound)))?;
+    let signed = signed_frames(files, None, geometry, &history)?;
+    let signed = signed.unwrap_or(u64::MAX);
+    let given_up = history.given_up.as_ref();
+    let is_uncovered = given_up.is_some_and(|it| it.frame >= signed && it.frame < bound.size);
+    if !has_announced || !is_uncovered {
+        return Ok(false);
     }
+    Ok(begun(files, wrapping, geometry, (&history, bound))?.is_some())
+}
+
+/// Returns the number of frames for which an earlier opening was about to sign with a key that the
+/// log still has. Without the key, the frames and `repairs` are of a copy of the log that was opened
+/// elsewhere.
+fn begun(
+    files: &Files,
+    wrapping: &WrappingKey,
+    geometry: &Geometry,
+    (history, announced): (&History, Bound),
+) -> Result<Option<u64>, LogError> {
+    let place = history.certificates_within(announced.size);
+    let Some((key, _)) = history.keys.get(place) else {
+        return Ok(None);
+    };
+    let signer = signer_of_key(files, wrapping, geometry.origin(), key)?;
+    Ok(signer.map(|_signer| announced.size))
 }
 
 /// Reads up to the first frame of an opening that nobody has signed for. The first `taken` frames
@@ -238,7 +262,9 @@ fn read_signed(
     };
     let mut read = read_journal(files, geometry, Some(master), (u64::MAX, announced))?;
     let begun = match (writer, announced.filter(|_| read.has_announced)) {
-        (Some(writer), Some(journal)) => writer.begun(files, geometry, (&read.history, journal))?,
+        (Some(writer), Some(journal)) => {
+            begun(files, writer.wrapping, geometry, (&read.history, journal))?
+        }
         _ => None,
     };
     let copies = writer.map(|writer| writer.heads);

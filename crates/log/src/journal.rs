@@ -20,7 +20,7 @@ use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::EMPTY_ROOT;
 use probity_format::{DecodeError, Entry, Timestamp, Version};
 
-use crate::accepted::AcceptedLoss;
+use crate::accepted::{AcceptedLoss, GivenUp};
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
 use crate::repairs::Repair;
@@ -231,6 +231,8 @@ pub(crate) struct History {
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Accepted losses.
     pub(crate) losses: Vec<AcceptedLoss>,
+    /// The last of them that is of keys.
+    pub(crate) given_up: Option<GivenUp>,
     /// All repairs of recovery, with the journal frame that records each.
     pub(crate) repaired: Vec<(Repair, u64)>,
     /// The frames that were read for it, and the root over them; nothing where they were read past
@@ -278,6 +280,7 @@ impl History {
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
             losses: Vec::new(),
+            given_up: None,
             repaired: Vec::new(),
             read: Bound {
                 size: 0,

@@ -12,6 +12,7 @@ use probity_format::frame::Frame;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
+use crate::journal::History;
 use crate::opener::Opening;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::slots::Pseudonym;
@@ -54,17 +55,18 @@ impl KeysMissed {
         u64::try_from(self.pseudonyms.len()).unwrap_or(u64::MAX)
     }
 
-    /// Refuses the first of the frames.
+    /// Refuses the first of the frames of the log with `history`.
     ///
     /// # Errors
     /// [`LogError::KeysLost`].
-    pub(crate) fn refuse(&self) -> Result<(), LogError> {
+    pub(crate) fn refuse(&self, history: &History) -> Result<(), LogError> {
         match self.frames.first() {
             None => Ok(()),
             Some((stream, frames)) => Err(LogError::KeysLost {
                 stream: stream.to_string(),
                 frame: frames.start,
                 subjects: self.subjects(),
+                has_closed: history.has_closed(),
             }),
         }
     }

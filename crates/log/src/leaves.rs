@@ -13,6 +13,7 @@ use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::{Hash, leaf_hash};
 
+use crate::accepted::AcceptedLoss;
 use crate::config::Options;
 use crate::epochs::Openings;
 use crate::error::LogError;
@@ -20,6 +21,7 @@ use crate::files::Files;
 use crate::history::{read_checkpoint, read_geometry, read_history};
 use crate::log_location::LogLocation;
 use crate::records::Records;
+use crate::repairs::{Repair, RepairKind};
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 use crate::verify::Verifier;
@@ -110,6 +112,8 @@ struct Told {
     /// Frames of the journal that a head covered before it was read.
     journal_size: u64,
     streams: Vec<(StreamName, StreamConfig)>,
+    /// Losses that were accepted.
+    losses: Vec<AcceptedLoss>,
     /// Read for the first frame that is looked up behind a checkpoint.
     openings: OnceCell<Openings>,
 }
@@ -170,6 +174,21 @@ impl StoredLeaves {
         found
     }
 
+    /// The accepted loss of that `kind` which frame `frame` of `stream` is in, where the journal's
+    /// checkpoint covers one. A frame that was written since may have the number of one that is
+    /// lost.
+    pub fn accepted_loss(
+        &self,
+        kind: RepairKind,
+        stream: &StreamName,
+        frame: u64,
+    ) -> Option<AcceptedLoss> {
+        let told = self.told.borrow();
+        let mut losses = told.losses.iter().rev();
+        let is_in = |loss: &Repair| loss.kind == kind && loss.stream == *stream && loss.has(frame);
+        losses.find(|it| is_in(&it.loss)).cloned()
+    }
+
     /// Frames that the published checkpoint covers.
     fn published(&self, stream: &StreamName) -> Result<u64, LogError> {
         let Some(note) = read_checkpoint(&self.files, stream)? else {
@@ -188,9 +207,11 @@ impl StoredLeaves {
 impl Told {
     fn read(places: &LogLocation, files: &Files, geometry: &Geometry) -> Result<Self, LogError> {
         let journal_size = Verifier::covered(places, &StreamName::journal())?;
+        let history = read_history(files, geometry, None)?;
         Ok(Self {
             journal_size,
-            streams: read_history(files, geometry, None)?.streams,
+            streams: history.streams,
+            losses: history.losses,
             openings: OnceCell::new(),
         })
     }

@@ -25,6 +25,7 @@ mod error;
 mod evidence;
 mod files;
 mod filtering;
+mod found_slots;
 mod head_origin;
 mod head_signer;
 mod heads;

@@ -4,7 +4,10 @@ use std::fmt;
 
 use probity_format::Timestamp;
 
-use crate::slots::{Pseudonym, SLOTS};
+use crate::accepted::has_closed;
+use crate::history::is_giving_up;
+use crate::opener::Opener;
+use crate::slots::{Pseudonym, SLOTS, advice};
 
 /// A section that does not open though its subjects were not erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct Lost {
     /// The time at which the loss was accepted, where no slot has their pseudonyms and the journal
     /// records that.
     pub(crate) accepted: Option<Timestamp>,
+    /// The remedy where it was not accepted.
+    pub(crate) remedy: &'static str,
 }
 
 impl fmt::Display for Lost {
@@ -34,14 +39,31 @@ impl fmt::Display for Lost {
             Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
             None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
         }
-        f.write_str(if self.accepted.is_some() {
-            ", which was accepted when the log was opened"
+        if self.accepted.is_some() {
+            f.write_str(", which was accepted when the log was opened")
         } else {
-            ", and no signed erasure says so"
-        })
+            write!(f, ", and no signed erasure says so; {}", self.remedy)
+        }
     }
 }
 
 /// The fault of a frame with a lost section.
-pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
-                                    says so; restore the folder subjects/ from a backup";
+pub(crate) const NEEDS_KEY: &str =
+    "needs the key of a subject that subjects/slots does not hold though no signed erasure says so";
+/// The remedy where an opening that accepts the loss was broken off.
+const UNDER_WAY: &str = "the loss is being accepted by an opening that was broken off: put nothing back, and open the log \
+                         for writing once, which finishes that";
+
+impl Opener {
+    /// The remedy for keys that are missing.
+    pub(crate) fn remedy(&self) -> &'static str {
+        self.remedy.get_or_init(|| {
+            match is_giving_up(&self.files, &self.geometry, &self.master, self.wrapping()) {
+                Ok(true) => UNDER_WAY,
+                Ok(false) => advice(has_closed(&self.closed)),
+                // Other checks report that. A journal that cannot be read may record a loss.
+                Err(_unread) => advice(true),
+            }
+        })
+    }
+}

@@ -1,7 +1,7 @@
 //! Opens sealed frames for holders of the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
 use probity_format::content::{PSEUDONYM_BYTES, check_directory, pseudonyms};
@@ -40,7 +40,9 @@ pub(crate) struct Opener {
     signed: u64,
     pub(crate) epochs: RwLock<KnownEpochs>,
     /// Losses that were accepted.
-    closed: Vec<AcceptedLoss>,
+    pub(crate) closed: Vec<AcceptedLoss>,
+    /// The remedy for keys that are missing, once one was.
+    pub(crate) remedy: OnceLock<&'static str>,
 }
 
 /// The means to open a section of subjects.
@@ -64,7 +66,7 @@ impl Opener {
     ) -> Result<Self, LogError> {
         let opener = Self::new_past_damage(files, root, geometry)?;
         match opener.damaged_slots().first() {
-            Some(first) => Err(broken(*first, DAMAGED)),
+            Some(first) => Err(broken(*first, DAMAGED, false)),
             None => Ok(opener),
         }
     }
@@ -113,6 +115,7 @@ impl Opener {
             signed: 0,
             epochs: RwLock::default(),
             closed: Vec::new(),
+            remedy: OnceLock::new(),
         })
     }
 
@@ -271,6 +274,7 @@ impl Opener {
                 },
                 is_partly: keys.is_some(),
                 accepted: self.closed_at(name, frame).filter(|_| slot.is_none()),
+                remedy: self.remedy(),
             };
             match keys {
                 Some(keys) => Subjects::People(keys, Some(lost)),

@@ -19,6 +19,7 @@ use crate::certified::{Certifying, tree_path};
 use crate::copies::UNSIGNED;
 use crate::error::LogError;
 use crate::evidence::{Found, alone, sections, whole_frame};
+use crate::filtering::parted;
 use crate::head_signer::HeadSigner;
 use crate::history::read_checkpoint;
 use crate::journal::History;
@@ -31,7 +32,6 @@ use crate::repairs::RepairKind;
 use crate::scan::read_there;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
-use crate::slots::ADVICE;
 use crate::verify::Verifier;
 
 /// Times that the keys are read again when the newest moved on, and the wait before each.
@@ -51,6 +51,8 @@ pub struct Proof {
     /// The number of the entry's subjects whose keys are missing though nobody erased them, which
     /// was accepted. The recipient cannot tell them from those who were erased.
     pub missing: usize,
+    /// The number of those who were erased.
+    pub erased: usize,
 }
 
 /// The recipient's knowledge of the log.
@@ -301,10 +303,12 @@ impl Prover<'_> {
         let proved = proof
             .check(&covered.known)
             .map_err(|error| self.broken(index, &error))?;
+        let (erased, _) = parted(proved.closed, missing)?;
         Ok(Proof {
             proof,
             proved,
             missing,
+            erased: erased.subjects,
         })
     }
 }
@@ -503,7 +507,7 @@ impl Prover<'_> {
         let missing = lost.filter(is_left).map_or(0, |lost| lost.tokens.len());
         if let Some(lost) = lost.filter(|lost| !is_left(lost)) {
             return Err(match lost.accepted {
-                None => broken(format!("{lost}; {ADVICE}")).into(),
+                None => broken(lost.to_string()).into(),
                 Some(time) => ProveError::GivenUp {
                     stream: self.stream.to_string(),
                     index,

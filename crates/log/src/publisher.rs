@@ -154,7 +154,7 @@ impl LogState {
         }
         Err(LogError::Broken {
             place: LOCK.into(),
-            reason: "was removed or replaced under this writer: another one may be writing".into(),
+            reason: "it, or the folder of the log, was moved, removed or replaced under this writer: another one may be writing".into(),
         })
     }
 

@@ -1,6 +1,8 @@
 //! Reads entries back, in order, in bounded memory, with or without a filter.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use probity_format::content::Closed;
 use probity_format::geometry::Geometry;
@@ -104,6 +106,8 @@ pub struct Reader {
     pub(crate) geometry: Geometry,
     pub(crate) history: History,
     pub(crate) opener: Opener,
+    /// The accepted losses, by their place in the journal, for which something was left out.
+    met: Mutex<BTreeSet<usize>>,
 }
 
 /// The gaps of a read past damage, and the faults of the log.
@@ -185,6 +189,7 @@ impl Reader {
             geometry,
             history,
             opener,
+            met: Mutex::default(),
         })
     }
 
@@ -208,6 +213,7 @@ impl Reader {
             geometry,
             history,
             opener,
+            met: Mutex::default(),
         })
     }
 
@@ -233,6 +239,24 @@ impl Reader {
     /// The losses like [`Reader::losses`], with the time at which each was accepted.
     pub fn accepted_losses(&self) -> impl Iterator<Item = &AcceptedLoss> {
         self.history.losses.iter()
+    }
+
+    /// Accepted losses of keys for which a reading of this reader has left entries out so far.
+    pub fn losses_met(&self) -> Vec<&AcceptedLoss> {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = met
+            .iter()
+            .filter_map(|place| self.history.losses.get(*place));
+        losses.collect()
+    }
+
+    /// Notes that sections of frame `frame` of `stream` were left out.
+    pub(crate) fn meet_loss(&self, stream: &StreamName, frame: u64) {
+        let losses = self.history.losses.iter();
+        if let Some(place) = losses.clone().position(|it| it.closes(stream, frame)) {
+            let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+            met.insert(place);
+        }
     }
 
     /// The log's name.

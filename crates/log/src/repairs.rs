@@ -51,11 +51,15 @@ pub enum RepairKind {
     /// Frames whose sections do not open any more because a subject's key is missing, which was
     /// accepted.
     Closed,
+    /// Slots of subjects that an accepted loss of keys leaves void: the journal names them without
+    /// a pseudonym.
+    Void,
     /// Bytes of the last segment that are the beginning of a frame or header: cut off.
     Torn,
     /// Bytes of the last segment that are no whole frame: set aside.
     Damaged,
-    /// Bytes of the last segment that the log's keys did not seal: set aside.
+    /// Bytes of the last segment that the log's keys did not seal, or that an opening went on
+    /// without, as it does where a loss is accepted: set aside.
     Foreign,
     /// Bytes of the journal's last segment: the first frame of an opening, for which no head that
     /// the writer had signed, and the bytes behind it; set aside.
@@ -80,7 +84,7 @@ pub enum RepairKind {
 
 impl RepairKind {
     /// Every kind, in the order of the document.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Unsigned,
         Self::Checkpoint,
         Self::Unreadable,
@@ -90,6 +94,7 @@ impl RepairKind {
         Self::Tree,
         Self::Lost,
         Self::Closed,
+        Self::Void,
         Self::Torn,
         Self::Damaged,
         Self::Foreign,
@@ -109,6 +114,11 @@ impl RepairKind {
         matches!(self, Self::Lost | Self::Closed)
     }
 
+    /// Returns whether it says what an accepted loss took, or which slots that leaves void.
+    pub(crate) const fn is_of_loss(self) -> bool {
+        self.is_loss() || matches!(self, Self::Void)
+    }
+
     /// Returns whether slots of subjects were found that do not open.
     pub(crate) const fn is_of_slots(self) -> bool {
         matches!(self, Self::Closed | Self::Zeros | Self::Slots)
@@ -126,6 +136,7 @@ impl RepairKind {
             Self::Tree => "tree",
             Self::Lost => "lost",
             Self::Closed => "closed",
+            Self::Void => "void",
             Self::Torn => "torn",
             Self::Damaged => "damaged",
             Self::Foreign => "foreign",
@@ -178,6 +189,11 @@ impl Repair {
             RepairKind::Closed => "sections",
             _ => "frames",
         }
+    }
+
+    /// Returns whether `number` is one of the frames, bytes or slots that it counts.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        (self.from..self.to).contains(&number)
     }
 
     /// The line `KIND STREAM FROM TO`, without its line feed.
@@ -260,9 +276,11 @@ impl fmt::Display for Repair {
                 f,
                 "{count} bytes in the file {PENDING} that this log's keys did not write, or not behind this journal, passed over"
             ),
-            RepairKind::Closed | RepairKind::Erased | RepairKind::Zeros | RepairKind::Slots => {
-                self.of_slots(f)
-            }
+            RepairKind::Closed
+            | RepairKind::Void
+            | RepairKind::Erased
+            | RepairKind::Zeros
+            | RepairKind::Slots => self.of_slots(f),
         }
     }
 }
@@ -276,7 +294,7 @@ impl Repair {
             RepairKind::Opening => {
                 "are of an opening that nothing in this folder or its second copies signed for"
             }
-            _ => "this log's keys did not seal",
+            _ => "this log's keys did not seal or an opening went on without",
         };
         write!(
             f,
@@ -294,6 +312,11 @@ impl Repair {
                 f,
                 "entries of {}, from frame {from} on, do not open for want of keys of subjects that nobody erased, and the loss accepted",
                 frames(count)
+            ),
+            RepairKind::Void if count == 1 => write!(f, "slot {from} is left without a key"),
+            RepairKind::Void => write!(
+                f,
+                "{count} slots, from slot {from} on, are left without keys"
             ),
             RepairKind::Erased => write!(
                 f,
@@ -399,8 +422,9 @@ impl RecoveryReport {
         repairs: Vec<Repair>,
     ) -> Result<(), LogError> {
         self.done.extend(repairs);
-        let lines = self.done.iter().map(|repair| repair.line() + "\n");
-        let lines: String = lines.collect();
+        // An opening that goes on finds the void slots anew, as it does with `closed`.
+        let kept = self.done.iter().filter(|it| it.kind != RepairKind::Void);
+        let lines: String = kept.map(|repair| repair.line() + "\n").collect();
         let Bound { size, root } = &self.journal;
         let mut rest = [size.to_le_bytes().as_slice(), root.as_bytes()].concat();
         rest.extend_from_slice(lines.as_bytes());

@@ -37,6 +37,10 @@ pub(crate) const ADVICE_AFTER_LOSS: &str = "a copy of subjects/ from before a lo
      copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
      made after the loss was accepted";
 
+/// The addition to it in a verification that finds other slots than the journal names.
+pub(crate) const PUT_BACK: &str =
+    "; where no subject was added since that loss, an opening for writing takes the keys back";
+
 /// The remedy for a file of slots that differs from the journal; `has_closed` if the journal
 /// records an accepted loss of keys.
 pub(crate) const fn advice(has_closed: bool) -> &'static str {
@@ -79,11 +83,12 @@ fn stored_bytes(files: &Files) -> Result<u64, LogError> {
 }
 
 /// Returns the fault of a file of `stored` slots, if they are more than a writer leaves where the
-/// journal counts `counted`.
-pub(crate) fn surplus(stored: u64, counted: u64) -> Option<String> {
+/// journal counts `counted`; `has_closed` as for [`advice`].
+pub(crate) fn surplus(stored: u64, counted: u64, has_closed: bool) -> Option<String> {
     (stored > readable(Version::V3, counted)).then(|| {
         format!(
-            "holds {stored} slots, of which the journal counts {counted}: no writer leaves so many behind those; {ADVICE}"
+            "holds {stored} slots, of which the journal counts {counted}: no writer leaves so many behind those; {}",
+            advice(has_closed)
         )
     })
 }
@@ -114,7 +119,8 @@ pub(crate) fn read_slots(
             length = offset.saturating_add(read);
         }
         for slot in buffer.chunks_exact(slot_bytes(version)) {
-            let slot = Slot::parse(version, slot).map_err(|error| broken(number, error.reason))?;
+            let slot =
+                Slot::parse(version, slot).map_err(|error| broken(number, error.reason, false))?;
             visit(number, &slot)?;
             number = number.saturating_add(1);
         }
@@ -122,11 +128,12 @@ pub(crate) fn read_slots(
     Ok(length)
 }
 
-/// The error for slot `number` with content that the log did not write.
-pub(crate) fn broken(number: u64, reason: &str) -> LogError {
+/// The error for slot `number` with content that the log did not write; `has_closed` as for
+/// [`advice`].
+pub(crate) fn broken(number: u64, reason: &str, has_closed: bool) -> LogError {
     LogError::Broken {
         place: place(number),
-        reason: format!("{reason}; {ADVICE}"),
+        reason: format!("{reason}; {}", advice(has_closed)),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::durable::{BEYOND, DURABLE, DurableNote, DurableNotes, Noted, NotesFou
 use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
 use crate::files::Files;
+use crate::found_slots::FoundSlots;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
 use crate::history::{read_geometry, read_history_to_write};
@@ -44,7 +45,7 @@ use crate::settling::FoundStream;
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::streams::Streams;
-use crate::subjects::{FoundSlots, SubjectStore};
+use crate::subjects::SubjectStore;
 use crate::{committer, publisher, sealer, ticker};
 
 /// Most keyed entries that a stream may remember: 3 GB or so.
@@ -273,13 +274,23 @@ impl Recovering<'_> {
         let opener = opener.with_history(self.history);
         let mut missed = KeysMissed::default();
         let found = self.find(&opener, &mut missed)?;
-        slots.check(self.history)?;
+        if let Err(refused) = slots.check(self.history) {
+            let back = FoundSlots::put_back(self.files, self.wrapping, self.history)?;
+            // Without the keys made since, they are not the slots of this log.
+            let back = back.filter(|_| missed.subjects() == 0);
+            slots = back.ok_or(refused)?;
+        }
         if !self.accept_loss {
-            refuse_losses(&found, &missed)?;
+            refuse_losses(&found, &missed, self.history)?;
         }
         may_change()?;
         missed.accept(self.files, repairs)?;
         slots.leave_out(missed.subjects());
+        if missed.subjects() > 0 {
+            for slots in slots.void_behind(self.history) {
+                repairs.note(Repair::of_log(RepairKind::Void, slots));
+            }
+        }
         let mut streams = BTreeMap::new();
         for (ordinal, ((name, config), found)) in (0..).zip(self.history.streams.iter().zip(found))
         {
@@ -405,9 +416,13 @@ impl Recovering<'_> {
 }
 
 /// Refuses all lost durable content, in one error: a caller who accepts it must know all of it.
-fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), LogError> {
+fn refuse_losses(
+    found: &[FoundStream<'_>],
+    missed: &KeysMissed,
+    history: &History,
+) -> Result<(), LogError> {
     let mut losses: Vec<LogError> = found.iter().filter_map(FoundStream::loss).collect();
-    losses.extend(missed.refuse().err());
+    losses.extend(missed.refuse(history).err());
     match losses.pop() {
         None => Ok(()),
         Some(loss) if losses.is_empty() => Err(loss),
@@ -442,11 +457,11 @@ fn begin_journal(
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
-    // Losses first: they are in the frame of the certificate, or nowhere.
+    // Losses first, with the slots that they leave void: they are in the frame of the certificate, or nowhere.
     let (losses, others): (Vec<_>, Vec<_>) = repaired
         .iter()
         .cloned()
-        .partition(|repair| repair.kind.is_loss());
+        .partition(|repair| repair.kind.is_of_loss());
     let repaired = [losses, others].concat();
     let mut now = JournalEntry::recover(&repaired);
     let later = now.split_off(now.len().min(REPAIRS_WITH_CERTIFICATE));

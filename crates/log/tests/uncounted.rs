@@ -297,6 +297,79 @@ fn an_entry_that_was_given_up_is_called_so_by_a_proof() {
     assert_eq!(verified(&path).faults, []);
 }
 
+/// Keys that were given up are taken back as long as they are the only ones of their subjects: a
+/// key that was made since is never exchanged for an earlier one.
+#[test]
+fn keys_given_up_are_taken_back_unless_a_subject_was_added_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let good = damage(&path, |slots| slots.truncate(2 * SLOT_BYTES));
+    accept(&path).close().unwrap();
+    assert_eq!(subjects(&path).unwrap(), ["anna", "bert"]);
+    // Nobody else was added. An erasure since is not undone.
+    let later = folder.path().join("later");
+    copy(&path, &later);
+    copy(
+        &folder.path().join("killed.heads"),
+        &folder.path().join("later.heads"),
+    );
+    let log = Log::open(&later, &root(), options()).unwrap();
+    log.erase("bert").unwrap();
+    log.close().unwrap();
+    fs::write(later.join(SLOTS), &good).unwrap();
+    let told = format!("{:?}", verified(&later).faults);
+    assert!(told.contains("an opening for writing takes"), "{told}");
+    let log = Log::open(&later, &root(), options()).unwrap();
+    append(&log, "carl");
+    log.close().unwrap();
+    assert_eq!(verified(&later).faults, []);
+    let read = subjects(&later).unwrap();
+    assert_eq!(
+        read.iter().filter(|it| *it == "carl").count(),
+        2,
+        "{read:?}"
+    );
+    assert!(!read.iter().any(|it| it == "bert"), "{read:?}");
+    // Carl has another key by now, in a slot that the journal names, or does not name yet.
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, "carl");
+    let unnamed = folder.path().join("unnamed");
+    copy(&path, &unnamed);
+    copy(
+        &folder.path().join("killed.heads"),
+        &folder.path().join("unnamed.heads"),
+    );
+    log.close().unwrap();
+    for path in [path, unnamed] {
+        let newest = fs::read(path.join(SLOTS)).unwrap();
+        let mut both = newest.clone();
+        both.get_mut(..good.len()).unwrap().copy_from_slice(&good);
+        for slots in [&good, &both] {
+            fs::write(path.join(SLOTS), slots).unwrap();
+            let before = content(&path);
+            for accept_loss in [false, true] {
+                let options = Options {
+                    accept_loss,
+                    ..options()
+                };
+                let refused = Log::open(&path, &root(), options).unwrap_err().to_string();
+                assert!(
+                    refused.contains("copy the present folder aside"),
+                    "{refused}"
+                );
+                assert!(content(&path) == before, "the opening changed files");
+            }
+        }
+        fs::write(path.join(SLOTS), newest).unwrap();
+        Log::open(&path, &root(), options())
+            .unwrap()
+            .close()
+            .unwrap();
+        assert_eq!(verified(&path).faults, []);
+        assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl"]);
+    }
+}
+
 /// Nothing said that an index without an entry may be of a frame whose loss was accepted.
 #[test]
 fn a_proof_of_an_entry_behind_the_last_names_the_frames_that_were_lost() {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::prove::CheckpointForm;
 use super::trust::{Given, KeptHead};
 use crate::args::CheckProof;
-use crate::entry_json::{EntryForm, format_time, hex, needs_base64};
+use crate::entry_json::{EntryForm, Hidden, format_time, hex, needs_base64};
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
@@ -280,7 +280,7 @@ impl<'a> Holds<'a> {
                 place: None,
                 entry,
                 // The maker of the proof may have left somebody out; see subjects_hidden.
-                erased: Closed::NONE,
+                hidden: Hidden::NONE,
             },
             frame: FrameForm {
                 index: proved.record.frame,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use probity_format::tree::Hash;
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{LogLocation, StoredLeaf, StoredLeaves, StreamName};
+use probity_log::{LogLocation, RepairKind, StoredLeaf, StoredLeaves, StreamName};
 use serde::Serialize;
 
 use super::copies::absent as absent_heads;
@@ -24,6 +24,8 @@ struct Document<'a> {
     status: u8,
     receipts: u64,
     held: u64,
+    /// Held receipts of frames of which the log gave sections up.
+    given_up: u64,
     /// Receipts of entries that are recorded and not signed for yet.
     unsigned: &'a [Finding],
     faults: &'a [Finding],
@@ -41,6 +43,7 @@ struct Finding {
 struct Compared {
     receipts: u64,
     held: u64,
+    given_up: u64,
     unsigned: Vec<Finding>,
     faults: Vec<Finding>,
 }
@@ -49,6 +52,8 @@ struct Compared {
 enum Has {
     /// The entry is there, under a signed head.
     Held,
+    /// The entry is held, in a frame of which sections were given up: its content may not open.
+    GivenUp,
     /// The entry is there, after all signed heads.
     Unsigned(String),
     /// Another entry is there, or none.
@@ -123,6 +128,7 @@ fn tell(
             status: status.code(),
             receipts: compared.receipts,
             held: compared.held,
+            given_up: compared.given_up,
             unsigned: &compared.unsigned,
             faults: &compared.faults,
         })?;
@@ -137,7 +143,16 @@ fn tell(
     }
     if undecided.is_none() && compared.faults.is_empty() {
         let receipts = counted(compared.receipts, "receipt", "receipts");
-        output.line(&format!("held: {receipts}, all as the log has them"))?;
+        let given_up = match compared.given_up {
+            0 => String::new(),
+            some => format!(
+                "; {} of frames of which sections were given up, so that the content may not open",
+                counted(some, "is", "are")
+            ),
+        };
+        output.line(&format!(
+            "held: {receipts}, all as the log has them{given_up}"
+        ))?;
     }
     output.flush()
 }
@@ -168,6 +183,10 @@ fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<Compared, 
         let line = Some(number);
         match receipt.look(leaves)? {
             Has::Held => compared.held = compared.held.saturating_add(1),
+            Has::GivenUp => {
+                compared.held = compared.held.saturating_add(1);
+                compared.given_up = compared.given_up.saturating_add(1);
+            }
             Has::Unsigned(detail) => compared.unsigned.push(Finding { line, detail }),
             Has::Other(detail) => compared.faults.push(Finding { line, detail }),
         }
@@ -207,13 +226,17 @@ impl ReceiptLine<'_> {
             return Err(Failure::new(format!("{place}: the receipt is damaged"))
                 .remedy("take an undamaged copy of it"));
         };
-        let Some(stored) = leaves.of_entry(&stream, self.index)? else {
-            return Ok(Has::Other(format!("{place}: it is not there")));
+        let stored = leaves.of_entry(&stream, self.index)?;
+        let loss = |kind| leaves.accepted_loss(kind, &stream, self.frame);
+        let is_given_up = loss(RepairKind::Closed).is_some();
+        let said = loss(RepairKind::Lost).map_or_else(String::new, |loss| format!("; {loss}"));
+        let Some(stored) = stored else {
+            return Ok(Has::Other(format!("{place}: it is not there{said}")));
         };
         let leaf = stored.leaf();
         if leaf.hash != wanted {
             return Ok(Has::Other(format!(
-                "{place}: its frame {} is not the one that was receipted: record {}, not {wanted}",
+                "{place}: its frame {} is not the one that was receipted: record {}, not {wanted}{said}",
                 leaf.frame, leaf.hash
             )));
         }
@@ -224,6 +247,7 @@ impl ReceiptLine<'_> {
             )));
         }
         Ok(match stored {
+            StoredLeaf::Published(_) if is_given_up => Has::GivenUp,
             StoredLeaf::Published(_) => Has::Held,
             _ => Has::Unsigned(format!("{place}: it is there, and not signed for yet")),
         })

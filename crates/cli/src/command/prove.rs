@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             frame: proved.record.frame,
             entries_whole: proved.entries_whole,
             entries_partly: proved.entries_partly,
-            subjects_erased: proved.closed.subjects.saturating_sub(made.missing),
+            subjects_erased: made.erased,
             certificates: listed(proof).1.len(),
             checkpoint: CheckpointForm::new(&proved.checkpoint),
         })?;

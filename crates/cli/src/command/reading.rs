@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use probity_log::AcceptedLoss;
 use probity_log::reader::{Damage, Filter, Found, Reader};
+use probity_log::{AcceptedLoss, RepairKind};
 use serde::Serialize;
 
 use super::copies::reading_places;
@@ -78,7 +78,21 @@ pub(super) fn read(
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
 ) -> Result<Damage, Failure> {
     tell_unsigned(reader, filter)?;
-    drop(tell_losses(reader, filter));
+    tell_lost_frames(reader, filter);
+    let damage = read_all(reader, filter, on_damage, visit)?;
+    // What of the given up sections is read again, or is about others, is not left out.
+    for met in reader.losses_met() {
+        note(&format!("left out: {}", met.loss));
+    }
+    Ok(damage)
+}
+
+fn read_all(
+    reader: &Reader,
+    filter: &Filter,
+    on_damage: OnDamage,
+    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
+) -> Result<Damage, Failure> {
     match on_damage {
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
@@ -187,12 +201,27 @@ impl fmt::Display for LostForm {
     }
 }
 
-/// Reports losses that were accepted: no entry stands in their place. Returns them.
-pub(super) fn tell_losses(reader: &Reader, filter: &Filter) -> Vec<LostForm> {
+/// Reports frames whose loss was accepted: no entry stands in their place.
+fn tell_lost_frames(reader: &Reader, filter: &Filter) {
+    let is_of_frames = |it: &&AcceptedLoss| it.loss.kind == RepairKind::Lost;
+    for it in wanted_losses(reader, filter).filter(is_of_frames) {
+        note(&format!("not in the log any more: {}", it.loss));
+    }
+}
+
+/// The accepted losses of the streams that are read.
+fn wanted_losses<'a>(
+    reader: &'a Reader,
+    filter: &'a Filter,
+) -> impl Iterator<Item = &'a AcceptedLoss> {
     let wanted = filter.stream.as_ref();
     let losses = reader.accepted_losses();
-    let losses = losses.filter(|it| wanted.is_none_or(|stream| it.loss.stream == *stream));
-    losses
+    losses.filter(move |it| wanted.is_none_or(|stream| it.loss.stream == *stream))
+}
+
+/// Reports losses that were accepted: no entry stands in their place. Returns them.
+pub(super) fn tell_losses(reader: &Reader, filter: &Filter) -> Vec<LostForm> {
+    wanted_losses(reader, filter)
         .inspect(|it| note(&format!("not in the log any more: {}", it.loss)))
         .map(LostForm::from)
         .collect()

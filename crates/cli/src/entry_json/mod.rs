@@ -21,7 +21,7 @@ pub use error::LineError;
 pub use lines::{Line, Lines};
 pub use parse::{parse_exported_line, parse_line};
 pub use probity_format::time::{format_time, parse_time};
-pub use write::{EntryForm, Place, hex, needs_base64, write_line};
+pub use write::{EntryForm, Hidden, Place, hex, needs_base64, write_line};
 
 /// Longest line taken, in bytes without its line end.
 pub const LINE_BYTES_MAX: usize = 2 * 1024 * 1024;

@@ -17,7 +17,7 @@ use super::{LineError, ParsedEntry};
 const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
                       purpose, basis, outcome, payload, payload_base64, idempotency_key";
 /// The fields that only a log sets, for an entry that it took.
-const SET_BY_LOG: [&str; 10] = [
+const SET_BY_LOG: [&str; 13] = [
     "stream",
     "index",
     "taken",
@@ -28,6 +28,9 @@ const SET_BY_LOG: [&str; 10] = [
     "subjects_erased",
     "actor_erased",
     "submitter_erased",
+    "subjects_missing",
+    "actor_missing",
+    "submitter_missing",
 ];
 const REMEDY_SYNTAX: &str = "write one complete JSON object on each line";
 const REMEDY_FIELD: &str = "fields are time, action, key or key_base64, subject, controller, \

@@ -1,6 +1,5 @@
 //! Lines in, entries out, and back; every rule of the form broken once.
 
-use probity_format::content::Closed;
 use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX};
 use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 use proptest::prelude::*;
@@ -215,7 +214,7 @@ fn the_largest_entry_is_written_as_a_line_that_is_taken() {
 
 fn assert_identity(entry: &Entry<'_>) {
     let mut line = Vec::new();
-    write_line(None, entry, Closed::NONE, &mut line).unwrap();
+    write_line(None, entry, Hidden::NONE, &mut line).unwrap();
     let text = line.strip_suffix(b"\n").unwrap();
     assert!(text.len() <= LINE_BYTES_MAX && !text.contains(&b'\n'));
     let now = Timestamp::from_nanoseconds(9).unwrap();
@@ -230,7 +229,7 @@ fn assert_identity(entry: &Entry<'_>) {
         ..without_the_log(entry)
     };
     let mut line = Vec::new();
-    write_line(None, &entry, Closed::NONE, &mut line).unwrap();
+    write_line(None, &entry, Hidden::NONE, &mut line).unwrap();
     let parsed = parse_line(line.trim_ascii_end()).ok().unwrap();
     assert!(parsed.entry(now) == entry);
 }
@@ -280,7 +279,7 @@ fn an_idempotency_key_is_taken_as_its_digest() {
     let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(entry.idempotency.map(hex).unwrap(), digest);
     let mut line = Vec::new();
-    write_line(None, &entry, Closed::NONE, &mut line).unwrap();
+    write_line(None, &entry, Hidden::NONE, &mut line).unwrap();
     let line = String::from_utf8(line).unwrap();
     assert!(line.contains(&format!(r#""idempotency":"{digest}""#)) && !line.contains("abc\""));
     assert_eq!(

@@ -19,21 +19,21 @@ pub struct Place<'a> {
     pub index: u64,
 }
 
-/// Writes `entry` as one line, its line end included, after its place where one is given. `erased`
-/// says which of its people were erased. Empty fields are left out.
+/// Writes `entry` as one line, its line end included, after its place where one is given. `hidden`
+/// says which of its people cannot be read. Empty fields are left out.
 ///
 /// # Errors
 /// The writer's.
 pub fn write_line(
     place: Option<Place<'_>>,
     entry: &Entry<'_>,
-    erased: Closed,
+    hidden: Hidden,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let form = EntryForm {
         place,
         entry,
-        erased,
+        hidden,
     };
     serde_json::to_writer(&mut *out, &form).map_err(io::Error::from)?;
     out.write_all(b"\n")
@@ -55,8 +55,25 @@ pub struct EntryForm<'a, 'e> {
     pub place: Option<Place<'a>>,
     /// The entry.
     pub entry: &'a Entry<'e>,
-    /// The people of the entry who were erased.
+    /// The people of the entry who cannot be read.
+    pub hidden: Hidden,
+}
+
+/// The people of an entry who cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Hidden {
+    /// Those who were erased.
     pub erased: Closed,
+    /// Those whose keys are missing though nobody erased them, which was accepted.
+    pub missing: Closed,
+}
+
+impl Hidden {
+    /// Nobody.
+    pub const NONE: Self = Self {
+        erased: Closed::NONE,
+        missing: Closed::NONE,
+    };
 }
 
 impl Serialize for EntryForm<'_, '_> {
@@ -76,7 +93,10 @@ impl Serialize for EntryForm<'_, '_> {
             [one] => map.serialize_entry("subject", one)?,
             several => map.serialize_entry("subject", several)?,
         }
-        serialize_erased(&mut map, self.erased)?;
+        let names = ["subjects_erased", "actor_erased", "submitter_erased"];
+        serialize_hidden(&mut map, names, self.hidden.erased)?;
+        let names = ["subjects_missing", "actor_missing", "submitter_missing"];
+        serialize_hidden(&mut map, names, self.hidden.missing)?;
         let names = [
             ("controller", entry.controller),
             ("processor", entry.processor),
@@ -94,16 +114,18 @@ impl Serialize for EntryForm<'_, '_> {
     }
 }
 
-/// Writes which of the entry's people were erased.
-fn serialize_erased<M: SerializeMap>(map: &mut M, erased: Closed) -> Result<(), M::Error> {
-    if erased.subjects > 0 {
-        map.serialize_entry("subjects_erased", &erased.subjects)?;
+/// Writes which of the entry's people are hidden for one reason, under the names of subjects, actor
+/// and submitter.
+fn serialize_hidden<M: SerializeMap>(
+    map: &mut M,
+    [subjects, actor, submitter]: [&'static str; 3],
+    hidden: Closed,
+) -> Result<(), M::Error> {
+    if hidden.subjects > 0 {
+        map.serialize_entry(subjects, &hidden.subjects)?;
     }
-    let flags = [
-        ("actor_erased", erased.actor),
-        ("submitter_erased", erased.submitter),
-    ];
-    for (name, _) in flags.into_iter().filter(|(_, is_erased)| *is_erased) {
+    let flags = [(actor, hidden.actor), (submitter, hidden.submitter)];
+    for (name, _) in flags.into_iter().filter(|(_, is_hidden)| *is_hidden) {
         map.serialize_entry(name, &true)?;
     }
     Ok(())

@@ -4,6 +4,9 @@
 //! the root: a link planted in a log redirects neither what is read nor what is written. A file
 //! that is no regular file (a pipe, a device) is refused, because opening or reading it may never
 //! end.
+//!
+//! A storage that is locked stays with the folder that it locked, wherever that is moved: a writer
+//! would else go on in a second folder at the old place.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::held_lock::{HeldLock, Pinned, cannot_lock_folders, try_lock};
 use super::name::{TEMPORARY, components, join, split};
 use super::{File, Lock, Storage};
 
@@ -44,6 +48,8 @@ pub struct Directory {
     /// Folders known to survive a power loss, the root as the empty name. An existing folder may
     /// not be durable: another thread, or a process that was killed, may just have created it.
     durable: Mutex<BTreeSet<String>>,
+    /// The root as long as it is locked.
+    pinned: Pinned,
 }
 
 impl Directory {
@@ -60,6 +66,7 @@ impl Directory {
             root: root.to_owned(),
             temporary: AtomicU64::new(0),
             durable: Mutex::default(),
+            pinned: Pinned::default(),
         }
     }
 
@@ -105,6 +112,9 @@ impl Directory {
     }
 
     fn open_root(&self) -> io::Result<OwnedFd> {
+        if let Some(folder) = self.pinned.open()? {
+            return Ok(folder);
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(retry_on_intr(|| {
             rustix::fs::open(&self.root, flags, Mode::empty())
@@ -387,10 +397,14 @@ impl Storage for Directory {
                 file_name: file_name.to_owned(),
                 folder,
                 file,
+                pinned: self.pinned.clone(),
             };
             // Between the opening and the lock, another process may have replaced the file.
             if !held.is_held()? {
                 continue;
+            }
+            if folder_name.is_empty() {
+                self.pinned.pin(&held.folder)?;
             }
             // The process id is only for the message of the next process. The lock holds without
             // it, on a full disk too.
@@ -405,22 +419,6 @@ impl Storage for Directory {
             "another file is put in its place again and again",
         ))
     }
-}
-
-/// Takes the lock of `opened`; false where another holder has it.
-fn try_lock(opened: BorrowedFd<'_>) -> io::Result<bool> {
-    match retry_on_intr(|| rustix::fs::flock(opened, FlockOperation::NonBlockingLockExclusive)) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn cannot_lock_folders(error: &io::Error) -> bool {
-    let refusals = [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::OPNOTSUPP];
-    refusals
-        .iter()
-        .any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
 /// A file that has its content and not yet its name; dropping it removes it.
@@ -444,41 +442,6 @@ impl Drop for Temporary<'_> {
             // The first error is the one to report; the file is swept later.
             let _swept_later = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
-    }
-}
-
-/// The kernel releases it when the process ends, however it does.
-#[derive(Debug)]
-struct HeldLock {
-    /// The folder as it was opened.
-    path: PathBuf,
-    file_name: String,
-    folder: OwnedFd,
-    file: fs::File,
-}
-
-impl Lock for HeldLock {
-    fn is_held(&self) -> io::Result<bool> {
-        let is_same = |found: Result<Stat, Errno>, held: Stat| match found {
-            Ok(found) => Ok((found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-            Err(error) => Err(io::Error::from(error)),
-        };
-        let folder = retry_on_intr(|| rustix::fs::stat(&self.path));
-        let name = self.file_name.as_str();
-        let file =
-            retry_on_intr(|| rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW));
-        Ok(is_same(folder, rustix::fs::fstat(&self.folder)?)?
-            && is_same(file, rustix::fs::fstat(&self.file)?)?)
-    }
-}
-
-impl Drop for HeldLock {
-    fn drop(&mut self) {
-        // Closing alone would leave the lock to a child that was forked and has not yet executed.
-        // An error changes nothing: then closing releases it.
-        let _closing_releases_it_too = rustix::fs::flock(&self.file, FlockOperation::Unlock);
-        let _and_this_one = rustix::fs::flock(&self.folder, FlockOperation::Unlock);
     }
 }
 

@@ -2,6 +2,7 @@
 //! assume.
 
 mod directory;
+mod held_lock;
 mod memory;
 mod name;
 mod random;
@@ -133,7 +134,8 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Takes the lock `name` for this process, or `None` when another holder has it.
     ///
-    /// Held until the value is dropped or the process ends in any way. The file `name` then holds
+    /// Held until the value is dropped or the process ends in any way. Until then a storage in a
+    /// folder uses the folder that it locked, also where that is moved. The file `name` then holds
     /// the process id in decimal digits and a line end, for messages only.
     ///
     /// # Errors

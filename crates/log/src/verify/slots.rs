@@ -14,7 +14,7 @@ use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
 use crate::slots::{
-    ADVICE, OTHER_PSEUDONYMS, SLOTS, advice, place, read_slots, readable, slot_length, surplus,
+    OTHER_PSEUDONYMS, PUT_BACK, SLOTS, advice, place, read_slots, readable, slot_length, surplus,
 };
 
 /// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
@@ -49,6 +49,12 @@ impl SlotsTold {
         }
     }
 
+    /// The remedy where the file holds other slots than the journal names.
+    fn advice(&self) -> String {
+        let addition = if self.has_closed { PUT_BACK } else { "" };
+        format!("{}{addition}", advice(self.has_closed))
+    }
+
     /// Adds the erasures of the whole journal.
     pub(super) fn finish(&mut self, history: &History) {
         self.frames = self.frames.min(history.frames());
@@ -78,7 +84,7 @@ impl Verifier<'_> {
         if is_there {
             self.check_labels(told, faults)?;
         } else {
-            let detail = format!("is missing; {ADVICE}");
+            let detail = format!("is missing; {}", advice(told.has_closed));
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
         }
         match opener {
@@ -113,13 +119,23 @@ impl Verifier<'_> {
 
     /// Reports slots without a key that have no signed erasure, not by now either: an erasure is
     /// signed for before the key is destroyed.
-    fn check_emptied(&self, emptied: &BTreeSet<u64>, faults: &mut Faults) -> Result<(), LogError> {
+    fn check_emptied(
+        &self,
+        emptied: &BTreeSet<u64>,
+        has_closed: bool,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
         if emptied.is_empty() {
             return Ok(());
         }
         let now = self.read_journal()?.slots.erasures;
         for number in emptied.iter().filter(|number| !now.contains_key(number)) {
-            push(faults, FaultClass::Content, place(*number), no_key());
+            push(
+                faults,
+                FaultClass::Content,
+                place(*number),
+                no_key(has_closed),
+            );
         }
         Ok(())
     }
@@ -154,20 +170,20 @@ impl Verifier<'_> {
             }
             Ok(())
         })?;
-        self.check_emptied(&emptied, faults)?;
+        self.check_emptied(&emptied, told.has_closed, faults)?;
         let whole = length / slot_length(Version::V3);
-        if let Some(detail) = surplus(whole, signed.count) {
+        if let Some(detail) = surplus(whole, signed.count, told.has_closed) {
             push(faults, FaultClass::Content, SLOTS.into(), detail);
         }
         if whole < signed.count {
             let detail = format!(
                 "holds {whole} slots, the journal signed for {}; {}",
                 signed.count,
-                advice(told.has_closed)
+                told.advice()
             );
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
         } else if at_signed != signed.digest {
-            let detail = format!("{OTHER_PSEUDONYMS}; {}", advice(told.has_closed));
+            let detail = format!("{OTHER_PSEUDONYMS}; {}", told.advice());
             push(faults, FaultClass::Content, SLOTS.into(), detail);
             for number in void {
                 push(faults, FaultClass::Content, place(number), "is zeros");
@@ -192,17 +208,19 @@ fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<
             continue;
         }
         let detail = if slot.is_empty {
-            no_key()
+            no_key(told.has_closed)
         } else {
-            format!("does not open: it was changed or swapped; {ADVICE}")
+            let advice = advice(told.has_closed);
+            format!("does not open: it was changed or swapped; {advice}")
         };
         push(faults, FaultClass::Content, place(*number), detail);
     }
     Ok(())
 }
 
-fn no_key() -> String {
-    format!("holds no key though no signed erasure says so; {ADVICE}")
+fn no_key(has_closed: bool) -> String {
+    let advice = advice(has_closed);
+    format!("holds no key though no signed erasure says so; {advice}")
 }
 
 fn push(faults: &mut Faults, class: FaultClass, place: String, detail: impl Into<String>) {

@@ -18,6 +18,7 @@ mod ledger;
 mod loss;
 mod one_head;
 mod openings;
+mod put_back;
 mod remembered;
 mod scenario;
 mod twice;

@@ -131,6 +131,32 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     );
 }
 
+/// A frame that was put back after its loss was accepted was set aside as one that the log's keys
+/// did not seal.
+#[test]
+fn a_frame_that_was_given_up_is_not_called_another_sealers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let before = fs::read(path.join(DEFAULT)).unwrap();
+    let (offset, _) = frames(&path.join(DEFAULT))[6];
+    fs::write(path.join(DEFAULT), &before[..offset]).unwrap();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    log.close().unwrap();
+    fs::write(path.join(DEFAULT), &before).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let text = said(&log);
+    assert!(
+        text.contains("or an opening went on without, set aside"),
+        "{text}"
+    );
+    log.close().unwrap();
+    assert_eq!(keyed(&path).faults, []);
+}
+
 /// Damages the log of a killed writer, and expects that the loss from frame `found` on is refused,
 /// and recorded once it is accepted.
 fn is_missed(found: u64, damage: impl Fn(&Path)) {

@@ -9,7 +9,7 @@ use probity_log::reader::Found;
 use crate::entry_json::{format_time, hex, needs_base64};
 use crate::output::rows_failed;
 
-const HEADING: [&str; 25] = [
+const HEADING: [&str; 28] = [
     "stream",
     "index",
     "time",
@@ -35,6 +35,9 @@ const HEADING: [&str; 25] = [
     "subjects_erased",
     "actor_erased",
     "submitter_erased",
+    "subjects_missing",
+    "actor_missing",
+    "submitter_missing",
 ];
 
 /// A CSV file being written.
@@ -81,9 +84,12 @@ impl<W: Write> CsvRows<W> {
             &entry.idempotency.map(hex).unwrap_or_default(),
             &entry.policy.map(hex).unwrap_or_default(),
             entry.rule,
-            &erased(found.closed.subjects),
+            &some(found.closed.subjects),
             yes(found.closed.actor),
             yes(found.closed.submitter),
+            &some(found.missing.subjects),
+            yes(found.missing.actor),
+            yes(found.missing.submitter),
         ];
         for cell in cells {
             if self.spreadsheet_safe && is_formula(cell) {
@@ -108,8 +114,8 @@ const fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "" }
 }
 
-/// Formats the number of erased people; empty for none.
-fn erased(people: usize) -> String {
+/// Formats a number of people; empty for none.
+fn some(people: usize) -> String {
     match people {
         0 => String::new(),
         some => some.to_string(),

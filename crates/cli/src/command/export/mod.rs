@@ -12,7 +12,7 @@ use self::csv_rows::CsvRows;
 use super::reading::{self, OnDamage};
 use crate::args::{Export, ExportFormat};
 use crate::config::Environment;
-use crate::entry_json::{Place, write_line};
+use crate::entry_json::{Hidden, Place, write_line};
 use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
 use crate::output_file::{Existing, OutputFile};
@@ -45,6 +45,12 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
             counted(counts.partly, "entry", "entries")
         ));
     }
+    if counts.missing > 0 {
+        note(&format!(
+            "{} without some people: their keys are missing, which was accepted",
+            counted(counts.missing, "entry", "entries")
+        ));
+    }
     let described = args.filter.described();
     if counts.entries == 0 && !described.is_empty() {
         reading::nothing_found(&described, args.filter.subject.is_some(), &args.dir);
@@ -74,6 +80,8 @@ pub(super) struct Counts {
     erased: u64,
     /// Entries of which some people were erased and others were not.
     partly: u64,
+    /// Entries that are read without people whose keys are missing.
+    missing: u64,
     /// The status of the command, if all else succeeds.
     status: Status,
 }
@@ -105,7 +113,11 @@ impl<W: Write> Form<W> {
                     stream: found.stream.as_str(),
                     index: found.index,
                 });
-                write_line(place, &found.entry, found.closed, out)
+                let hidden = Hidden {
+                    erased: found.closed,
+                    missing: found.missing,
+                };
+                write_line(place, &found.entry, hidden, out)
             }
             Self::Csv(rows) => rows.write(found),
         }
@@ -141,6 +153,7 @@ fn export<W: Write>(
         entries: 0,
         erased: 0,
         partly: 0,
+        missing: 0,
         status: Status::Done,
     };
     let on_damage = OnDamage::of(args.damaged_too);
@@ -149,6 +162,8 @@ fn export<W: Write>(
         counts.erased = counts.erased.saturating_add(u64::from(found.erased));
         let is_partly = !found.erased && !found.closed.is_none();
         counts.partly = counts.partly.saturating_add(u64::from(is_partly));
+        let is_missing = !found.missing.is_none();
+        counts.missing = counts.missing.saturating_add(u64::from(is_missing));
         progress.add_one();
         form.write(found).map_err(&fail)
     });
