@@ -6,9 +6,7 @@
 //! flash has all of its rows.
 
 use crate::limits::{BUFFER_BLOCKS_MAX, TABLES_MAX, UNIT_ROWS};
-use crate::pager::Pager;
 use crate::pager::arena::HELD;
-use crate::pager::buffer;
 use crate::pager::bytes::part;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
@@ -17,6 +15,7 @@ use crate::pager::run::{Run, Runs, rewrite_blocks};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_BUFFER};
 use crate::pager::shape::Shape;
+use crate::pager::{Pager, buffer};
 
 /// Number of frames up to which an operation may need all of them.
 const FRAMES_FEW: usize = 7;

@@ -15,8 +15,8 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::tables::catalogue::{ID, Kind};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
-use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
 /// The comparison of a test.
@@ -195,7 +195,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Copies the current value of a column of the row `id`, encoded; `id` is of the table in
     /// `reach`.
     pub(crate) fn fetch_value(&mut self, reach: Reach, id: RowId, out: &mut [u8]) -> Result<()> {
@@ -205,7 +205,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(());
         }
         let number = reach.column;
-        let column = self.catalogue.column_at(table, number)?;
+        let column = self.base.catalogue.column_at(table, number)?;
         debug_assert!(!matches!(column.kind, Kind::Position | Kind::Reference));
         self.latest(table, id, number, &column, out)
     }

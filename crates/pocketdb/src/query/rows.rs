@@ -19,8 +19,8 @@ use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
 use crate::tables::catalogue::{ID, OWN};
+use crate::tables::change::Tables;
 use crate::tables::id::{ID_BYTES, RowId};
-use crate::tables::store::Store;
 use crate::tables::value::encode_integer;
 
 /// Length of a pair that sorts a chunk into the order of a table, in bytes.
@@ -111,13 +111,13 @@ impl Chunk {
     /// Writes pair number `rank`: an id, and the row that references it.
     pub(crate) fn put_pair<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
         rank: usize,
         id: RowId,
         row: usize,
     ) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
-        let area = store.pager.arena.area_mut(self.area);
+        let area = tables.base.pager.arena.area_mut(self.area);
         put(area, at, &id.to_be_bytes());
         put(area, at + 4, &narrow(row).to_be_bytes());
     }
@@ -125,10 +125,10 @@ impl Chunk {
     /// Sorts the first `count` pairs by their ids.
     pub(crate) fn sort_pairs<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
         count: usize,
     ) {
-        let area = store.pager.arena.area_mut(self.area);
+        let area = tables.base.pager.arena.area_mut(self.area);
         let pairs = part_mut(area, self.pairs_at(), count * PAIR_BYTES);
         pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
     }
@@ -136,40 +136,41 @@ impl Chunk {
     /// Returns the id and the row of a pair.
     pub(crate) fn pair<F: Nand, S: SecureStore>(
         &self,
-        store: &Store<F, S>,
+        tables: &Tables<F, S>,
         rank: usize,
     ) -> (RowId, usize) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
-        let pair: [u8; PAIR_BYTES] = take(store.pager.arena.area(self.area), at);
+        let pair: [u8; PAIR_BYTES] = take(tables.base.pager.arena.area(self.area), at);
         let row = u32::from_be_bytes(take(&pair, 4));
         let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
         (id, row as usize)
     }
 
     /// Drops a row: sets its id to one that no row has.
-    pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, store: &mut Store<F, S>, row: usize) {
-        self.put(store, row, 0, &DROPPED.to_le_bytes());
+    pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, tables: &mut Tables<F, S>, row: usize) {
+        self.put(tables, row, 0, &DROPPED.to_le_bytes());
     }
 
     /// Returns whether a row was dropped.
     pub(crate) fn is_dropped<F: Nand, S: SecureStore>(
         &self,
-        store: &Store<F, S>,
+        tables: &Tables<F, S>,
         row: usize,
     ) -> bool {
-        self.id(store, row, 0) == DROPPED
+        self.id(tables, row, 0) == DROPPED
     }
 
     /// Copies the ids of one row over those of another.
     pub(crate) fn copy_ids<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
         from: usize,
         to: usize,
     ) {
         let (from, to) = (self.at(from), self.at(to));
         let area = self.area;
-        store
+        tables
+            .base
             .pager
             .arena
             .copy_within((area, from), (area, to), self.ids);
@@ -182,23 +183,23 @@ impl Chunk {
     /// Returns one of the ids of a row; the root's own is at 0.
     pub(crate) fn id<F: Nand, S: SecureStore>(
         &self,
-        store: &Store<F, S>,
+        tables: &Tables<F, S>,
         row: usize,
         at: usize,
     ) -> RowId {
-        let area = store.pager.arena.area(self.area);
+        let area = tables.base.pager.arena.area(self.area);
         RowId::from_le_bytes(take(area, self.at(row) + at))
     }
 
     fn put<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
         row: usize,
         at: usize,
         bytes: &[u8],
     ) {
         put(
-            store.pager.arena.area_mut(self.area),
+            tables.base.pager.arena.area_mut(self.area),
             self.at(row) + at,
             bytes,
         );
@@ -207,11 +208,15 @@ impl Chunk {
     /// Returns the values of a row.
     pub(crate) fn values<'s, F: Nand, S: SecureStore>(
         &self,
-        store: &'s Store<F, S>,
+        tables: &'s Tables<F, S>,
         row: usize,
     ) -> &'s [u8] {
         let at = self.at(row) + self.ids;
-        part(store.pager.arena.area(self.area), at, self.width - self.ids)
+        part(
+            tables.base.pager.arena.area(self.area),
+            at,
+            self.width - self.ids,
+        )
     }
 }
 
@@ -221,10 +226,10 @@ pub(crate) trait Rows<F: Nand, S: SecureStore> {
     ///
     /// # Errors
     /// Any error ends the statement.
-    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool>;
+    fn take(&mut self, tables: &mut Tables<F, S>, chunk: &Chunk, row: usize) -> Result<bool>;
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Fills `chunk` with the ids of the next rows that fulfil the condition.
     fn fill(
         &mut self,
@@ -252,7 +257,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             for row in from..chunk.count {
                 let id = chunk.id(self, row, 0);
                 for (number, slot) in reached.slots.iter().enumerate() {
-                    let found = self.join_id(table, id, usize::from(*slot))?;
+                    let found = self.base.join_id(table, id, usize::from(*slot))?;
                     chunk.put(self, row, ID_BYTES * (number + 1), &found.to_le_bytes());
                 }
             }
@@ -280,7 +285,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 reached.add(test.reach.slot)?;
             }
         }
-        for (number, slot) in (0u8..).zip(self.catalogue.slots_of(select.table)) {
+        for (number, slot) in (0u8..).zip(self.base.catalogue.slots_of(select.table)) {
             if self.summary.has_deletes(slot.table) {
                 reached.add(number)?;
             }
@@ -323,22 +328,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             return Ok(());
         }
-        let mut writer = RunWriter::begin(&mut self.pager, reached.bytes())?;
+        let mut writer = RunWriter::begin(&mut self.base.pager, reached.bytes())?;
         while chunk.count > 0 {
             for row in 0..chunk.count {
-                writer.copy(&mut self.pager, area, chunk.at(row))?;
+                writer.copy(&mut self.base.pager, area, chunk.at(row))?;
             }
             self.fill(select, candidates, &reached, &mut chunk, usize::MAX)?;
         }
-        let list = writer.finish(&mut self.pager)?;
+        let list = writer.finish(&mut self.base.pager)?;
         // The chunk's frames are used for sorting meanwhile.
-        self.pager.arena.release(area);
+        self.base.pager.arena.release(area);
         let mut columns: Series<Run, TABLES_MAX> = Series::new();
         for &slot in reached.slots.iter() {
             let run = self.column_run(select, &reached, slot, list)?;
             columns.push(run, "the number of tables")?;
         }
-        let again = self.pager.arena.lease(area.frames())?;
+        let again = self.base.pager.arena.lease(area.frames())?;
         debug_assert_eq!(again, area, "the same frames come back");
         self.rows_of_list(select, &reached, &mut chunk, list, &mut columns, rows)
     }
@@ -358,7 +363,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             chunk.count = 0;
             while chunk.count < chunk.room {
                 let mut record = Scratch::new(chunk.ids);
-                if !ids.next(&mut self.pager, &mut record)? {
+                if !ids.next(&mut self.base.pager, &mut record)? {
                     break;
                 }
                 chunk.put(self, chunk.count, 0, &record);
@@ -391,15 +396,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if width == 0 {
             return Ok(Run::default());
         }
-        let frames = (self.pager.arena.spare().saturating_sub(4) / 2).max(1);
+        let frames = (self.base.pager.arena.spare().saturating_sub(4) / 2).max(1);
         let outer = self
+            .base
             .pager
             .arena
-            .lease(frames.min(self.pager.arena.spare()))?;
+            .lease(frames.min(self.base.pager.arena.spare()))?;
         let mut by_id = Sorter::new(PAIR_BYTES, outer, Repeats::Keep)?;
         let mut record = Scratch::new(reached.bytes());
         let mut rank = 0u32;
-        while list.next(&mut self.pager, &mut record)? {
+        while list.next(&mut self.base.pager, &mut record)? {
             let mut pair = [0u8; PAIR_BYTES];
             put(
                 &mut pair,
@@ -407,31 +413,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 &RowId::from_le_bytes(take(&record, at)).to_be_bytes(),
             );
             put(&mut pair, 4, &rank.to_be_bytes());
-            by_id.push(&mut self.pager, &pair)?;
+            by_id.push(&mut self.base.pager, &pair)?;
             rank += 1;
         }
-        by_id.finish(&mut self.pager)?;
+        by_id.finish(&mut self.base.pager)?;
         let inner = self
+            .base
             .pager
             .arena
-            .lease(frames.min(self.pager.arena.spare()))?;
+            .lease(frames.min(self.base.pager.arena.spare()))?;
         let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
         let mut entry = Scratch::record(4 + width)?;
-        while by_id.next(&mut self.pager, &mut pair)? {
+        while by_id.next(&mut self.base.pager, &mut pair)? {
             let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
             put(&mut entry, 0, part(&pair, 4, 4));
             self.fetch_stored(select, slot, id, part_mut(&mut entry, 4, width))?;
-            by_rank.push(&mut self.pager, &entry)?;
+            by_rank.push(&mut self.base.pager, &entry)?;
         }
-        by_rank.finish(&mut self.pager)?;
-        let mut writer = RunWriter::begin(&mut self.pager, width)?;
-        while by_rank.next(&mut self.pager, &mut entry)? {
-            writer.put(&mut self.pager, part(&entry, 4, width))?;
+        by_rank.finish(&mut self.base.pager)?;
+        let mut writer = RunWriter::begin(&mut self.base.pager, width)?;
+        while by_rank.next(&mut self.base.pager, &mut entry)? {
+            writer.put(&mut self.base.pager, part(&entry, 4, width))?;
         }
-        let run = writer.finish(&mut self.pager)?;
-        self.pager.arena.release(inner);
-        self.pager.arena.release(outer);
+        let run = writer.finish(&mut self.base.pager)?;
+        self.base.pager.arena.release(inner);
+        self.base.pager.arena.release(outer);
         Ok(run)
     }
 
@@ -470,7 +477,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = Scratch::new(width);
         for row in 0..chunk.count {
             if width > 0 {
-                run.take(&mut self.pager, &mut record)?;
+                run.take(&mut self.base.pager, &mut record)?;
             }
             let id = chunk.id(self, row, id_at);
             let mut at = 0;

@@ -9,8 +9,8 @@ use crate::pager::root::SecureStore;
 use crate::query::condition::Condition;
 use crate::query::rows::{Chunk, Reached};
 use crate::tables::catalogue::OWN;
+use crate::tables::change::Tables;
 use crate::tables::id::{RowId, TableId};
-use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
 pub(crate) struct Sieve<'c, 'a> {
@@ -40,7 +40,7 @@ impl Sieve<'_, '_> {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Keeps the rows of a chunk, from `from` on, that are not deleted and fulfil the condition.
     pub(crate) fn sift(
         &mut self,
@@ -132,7 +132,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if id.is_within(sieve.sure) {
                 continue;
             }
-            let mut ids = |store: &mut Self, slot| store.id_in(sieve, chunk, row, slot);
+            let mut ids = |tables: &mut Self, slot| tables.id_in(sieve, chunk, row, slot);
             let fulfils = match condition.root {
                 Some(root) => self.fulfils(condition, root, known, &mut ids)?,
                 None => true,
@@ -156,7 +156,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(chunk.id(self, row, at));
         }
         let id = chunk.id(self, row, 0);
-        self.join_id(sieve.table, id, usize::from(slot))
+        self.base.join_id(sieve.table, id, usize::from(slot))
     }
 
     /// Returns whether the row `id` of the tested table passes all of `tests`.
@@ -177,7 +177,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         row: usize,
     ) -> Result<bool> {
         let id = chunk.id(self, row, 0);
-        if self.is_hole(table, id)? {
+        if self.base.is_hole(table, id)? {
             return Ok(true);
         }
         if !self.summary.any_deletes() {
@@ -186,14 +186,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if self.is_named_deleted(table, id)? {
             return Ok(true);
         }
-        for number in 0..self.catalogue.slots_of(table).len() {
-            let target = self.catalogue.slot(table, number)?.table;
+        for number in 0..self.base.catalogue.slots_of(table).len() {
+            let target = self.base.catalogue.slot(table, number)?.table;
             if !self.summary.has_deletes(target) {
                 continue;
             }
             let found = match u8::try_from(number).ok().and_then(|slot| reached.at(slot)) {
                 Some(at) => chunk.id(self, row, at),
-                None => self.join_id(table, id, number)?,
+                None => self.base.join_id(table, id, number)?,
             };
             if self.is_named_deleted(target, found)? {
                 return Ok(true);

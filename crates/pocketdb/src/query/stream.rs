@@ -17,11 +17,12 @@ use crate::pager::seal::KeyHash;
 use crate::pager::series::Series;
 use crate::pager::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::query::condition::{Comparison, Condition, Node, Test};
+use crate::tables::base::rows_per_page;
 use crate::tables::catalogue::{ID, OWN};
+use crate::tables::change::Tables;
 use crate::tables::id::{RowId, TableId};
 use crate::tables::index::{Cursor, number_of, trimmed};
 use crate::tables::keys::Listing;
-use crate::tables::store::{Store, rows_per_page};
 use crate::tables::value::{Value, encode};
 
 /// Greatest number of values of an `IN` list with a stream each; longer lists are checked row by
@@ -117,12 +118,12 @@ impl Candidates {
     /// Returns the next candidate, in descending order.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
     ) -> Result<Option<RowId>> {
         if self.bound == 0 {
             return Ok(None);
         }
-        let found = self.at_most(store, self.root, self.bound)?;
+        let found = self.at_most(tables, self.root, self.bound)?;
         self.bound = found.map_or(0, RowId::rank);
         Ok(found)
     }
@@ -130,7 +131,7 @@ impl Candidates {
     /// Returns the largest id of a branch that does not exceed `bound`.
     fn at_most<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        tables: &mut Tables<F, S>,
         branch: u8,
         bound: u32,
     ) -> Result<Option<RowId>> {
@@ -139,22 +140,22 @@ impl Candidates {
             Branch::Stream(number) => {
                 let stream = &mut self.streams[usize::from(number)];
                 while !stream.started || stream.head.is_some_and(|id| !id.is_within(bound)) {
-                    stream.head = store.next_of(&mut stream.source)?;
+                    stream.head = tables.next_of(&mut stream.source)?;
                     stream.started = true;
                 }
                 Ok(stream.head)
             }
             Branch::Or(a, b) => {
-                let first = self.at_most(store, a, bound)?;
-                Ok(first.max(self.at_most(store, b, bound)?))
+                let first = self.at_most(tables, a, bound)?;
+                Ok(first.max(self.at_most(tables, b, bound)?))
             }
             Branch::And(a, b) => {
                 let mut bound = bound;
                 loop {
-                    let Some(first) = self.at_most(store, a, bound)? else {
+                    let Some(first) = self.at_most(tables, a, bound)? else {
                         return Ok(None);
                     };
-                    match self.at_most(store, b, first.number())? {
+                    match self.at_most(tables, b, first.number())? {
                         Some(second) if second == first => return Ok(Some(first)),
                         Some(second) => bound = second.number(),
                         None => return Ok(None),
@@ -165,18 +166,18 @@ impl Candidates {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Plans the streams for `condition` on rows of `table`.
     pub(crate) fn candidates(
         &mut self,
         table: TableId,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
-        self.pager.clear_frames()?;
+        self.base.pager.clear_frames()?;
         let mut candidates = Candidates {
-            bound: self.count(table),
+            bound: self.base.count(table),
             exact: true,
-            sure: self.settled(table),
+            sure: self.base.settled(table),
             ..Candidates::default()
         };
         candidates.root = match condition.root {
@@ -235,6 +236,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let test = condition.test(number);
         let values = condition.values_of(&test);
         let index = self
+            .base
             .catalogue
             .find_index(table, test.reach.slot, test.reach.column);
         let wanted = match test.comparison {
@@ -277,7 +279,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         values: &[Value<'_>],
         candidates: &mut Candidates,
     ) -> Result<Option<u8>> {
-        let rows = self.part_rows(table);
+        let rows = self.base.part_rows(table);
         let (source, column) = (test.reach.table, test.reach.column);
         let updated = self.summary.has_updates(source, column);
         if rows == 0 || updated || test.reach.column == ID {
@@ -300,23 +302,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Comparison::Between => (Some((&*first, true)), Some((&*second, true))),
             _ => return Ok(None),
         };
-        let mut listing = self.listing_between(index, low, high)?;
+        let mut listing = self.base.listing_between(index, low, high)?;
         if listing.left() > rows / RANGE_SHARE && !self.is_scattered(test)? {
             return Ok(None);
         }
         let area = self
+            .base
             .pager
             .arena
-            .lease((self.pager.arena.spare() / 2).max(1))?;
+            .lease((self.base.pager.arena.spare() / 2).max(1))?;
         let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
-        while let Some(id) = self.next_listed(&mut listing)? {
-            sorter.push(&mut self.pager, &descending(id.number()))?;
+        while let Some(id) = self.base.next_listed(&mut listing)? {
+            sorter.push(&mut self.base.pager, &descending(id.number()))?;
         }
         let listed = self.list_of(&mut sorter)?;
-        self.pager.arena.release(area);
+        self.base.pager.arena.release(area);
         // Newer rows are not looked up but checked.
         candidates.sure = rows;
-        let newer = Source::Newer(self.count(table), rows);
+        let newer = Source::Newer(self.base.count(table), rows);
         let newer = candidates.add_stream(newer)?;
         match listed {
             Some(listed) => {
@@ -334,9 +337,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let table = test.reach.table;
         let column = test.reach.column;
-        let width = self.catalogue.column_at(table, column)?.group_width;
-        let pages = self.count(table) / rows_per_page(usize::from(width));
-        Ok(pages as usize > self.pager.arena.cached())
+        let width = self.base.catalogue.column_at(table, column)?.group_width;
+        let pages = self.base.count(table) / rows_per_page(usize::from(width));
+        Ok(pages as usize > self.base.pager.arena.cached())
     }
 
     /// Adds the rows that lead to `value`, and those that an update led there.
@@ -366,7 +369,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let stream = self.index_source(index, &id.to_le_bytes())?;
             return candidates.add_stream(stream);
         }
-        // No row can have a value that the column cannot store.
+        // No row can have a value that the column cannot tables.
         if encode(value, key).is_err() {
             return candidates.add_stream(Source::Nothing);
         }
@@ -387,15 +390,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn index_source(&mut self, index: usize, key: &[u8]) -> Result<Source> {
-        let entry = self.catalogue.index(index)?;
+        let entry = self.base.catalogue.index(index)?;
         let table = entry.table;
         Ok(Source::Index(FromIndex {
             number: number_of(index),
             table: entry.table,
-            hash: self.pager.seal.hash(number_of(index), trimmed(key)),
-            below: self.count(table).saturating_add(1),
+            hash: self.base.pager.seal.hash(number_of(index), trimmed(key)),
+            below: self.base.count(table).saturating_add(1),
             cursor: None,
-            listing: self.listing(index, key)?,
+            listing: self.base.listing(index, key)?,
         }))
     }
 
@@ -404,17 +407,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let (target, column) = (test.reach.table, test.reach.column);
         let mut updates = self.updates_to(target, column, key)?;
         let area = self
+            .base
             .pager
             .arena
-            .lease(SORT_FRAMES.min(self.pager.arena.spare()))?;
+            .lease(SORT_FRAMES.min(self.base.pager.arena.spare()))?;
         let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
-        while let Some(update) = self.next_found(&mut updates)? {
-            if let Some(id) = self.updated_row(update, target, column)? {
+        while let Some(update) = self.base.next_found(&mut updates)? {
+            if let Some(id) = self.base.updated_row(update, target, column)? {
                 self.push_leading_to(table, test.reach.slot, id, &mut sorter)?;
             }
         }
         let run = self.list_of(&mut sorter)?;
-        self.pager.arena.release(area);
+        self.base.pager.arena.release(area);
         Ok(run)
     }
 
@@ -427,13 +431,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
-            return Ok(sorter.push(&mut self.pager, &descending(id.number()))?);
+            return Ok(sorter.push(&mut self.base.pager, &descending(id.number()))?);
         }
         let missing = Error::Limit("the number of indexes");
-        let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
+        let index = self
+            .base
+            .catalogue
+            .find_index(table, slot, ID)
+            .ok_or(missing)?;
         let mut source = self.index_source(index, &id.to_le_bytes())?;
         while let Some(found) = self.next_of(&mut source)? {
-            sorter.push(&mut self.pager, &descending(found.number()))?;
+            sorter.push(&mut self.base.pager, &descending(found.number()))?;
         }
         Ok(())
     }
@@ -443,13 +451,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if sorter.pushed == 0 {
             return Ok(None);
         }
-        sorter.finish(&mut self.pager)?;
-        let mut writer = RunWriter::begin(&mut self.pager, 4)?;
+        sorter.finish(&mut self.base.pager)?;
+        let mut writer = RunWriter::begin(&mut self.base.pager, 4)?;
         let mut record = [0u8; 4];
-        while sorter.next(&mut self.pager, &mut record)? {
-            writer.put(&mut self.pager, &record)?;
+        while sorter.next(&mut self.base.pager, &mut record)? {
+            writer.put(&mut self.base.pager, &record)?;
         }
-        Ok(Some(writer.finish(&mut self.pager)?))
+        Ok(Some(writer.finish(&mut self.base.pager)?))
     }
 
     /// Returns the next id of a source.
@@ -468,7 +476,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             Source::Listed(run) => {
                 let mut record = [0u8; 4];
-                let found = run.next(&mut self.pager, &mut record)?;
+                let found = run.next(&mut self.base.pager, &mut record)?;
                 Ok(found.then(|| RowId::new(ascending(&record))))
             }
             Source::Index(from) => self.next_from_index(from),
@@ -480,16 +488,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             cursor
         } else {
             let rows = from.below - 1;
-            if rows > self.settled(from.table) {
+            if rows > self.base.settled(from.table) {
                 from.below = rows;
                 return Ok(Some(RowId::new(rows)));
             }
-            let cursor = self.cursor(usize::from(from.number), from.hash, rows)?;
+            let cursor = self
+                .base
+                .cursor(usize::from(from.number), from.hash, rows)?;
             from.cursor.insert(cursor)
         };
-        match self.advance(cursor)? {
+        match self.base.advance(cursor)? {
             Some(id) => Ok(Some(id)),
-            None => self.next_listed(&mut from.listing),
+            None => self.base.next_listed(&mut from.listing),
         }
     }
 }

@@ -15,10 +15,11 @@ use crate::pager::flash::{Nand, PAGE_BYTES};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::pager::sort::{Run, RunWriter};
+use crate::tables::base::Base;
 use crate::tables::catalogue::OWN;
+use crate::tables::change::Tables;
 use crate::tables::id::{RowId, TableId};
 use crate::tables::index::number_of;
-use crate::tables::store::Store;
 use crate::tables::unit::Site;
 
 /// Bytes of a key hash.
@@ -33,20 +34,22 @@ const PASSES_MAX: usize = 2;
 /// The place of the hashes of one index: an area and the offset in it.
 pub(crate) type Hashes = (Area, usize);
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Builds and programs the pair of pages of every index, after the rows of a new unit.
     pub(crate) fn build_indexes(&mut self, site: &mut Site) -> Result<()> {
-        let pair = self.pager.arena.lease(2)?;
-        let all = self.catalogue.indexes_of(site.table);
+        let pair = self.base.pager.arena.lease(2)?;
+        let all = self.base.catalogue.indexes_of(site.table);
         let mut first = all.start;
         while first < all.end {
-            let slot = self.catalogue.index(first)?.slot;
+            let slot = self.base.catalogue.index(first)?.slot;
             let mut alike = 1;
-            while first + alike < all.end && self.catalogue.index(first + alike)?.slot == slot {
+            while first + alike < all.end && self.base.catalogue.index(first + alike)?.slot == slot
+            {
                 alike += 1;
             }
-            let room =
-                (self.pager.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
+            let room = (self.base.pager.arena.spare().saturating_sub(2) * PAGE_BYTES
+                / HASHES_BYTES)
+                .max(1);
             // A unit's own rows are adjacent, so they need no spilling.
             let spilled = slot != OWN && alike > PASSES_MAX * room;
             let count = alike.min(if spilled { SPILLED_MAX } else { room });
@@ -58,7 +61,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.build_in_memory(site, numbers, pair)?;
             }
         }
-        self.pager.arena.release(pair);
+        self.base.pager.arena.release(pair);
         Ok(())
     }
 
@@ -70,19 +73,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         pair: Area,
     ) -> Result<()> {
         let pages = (numbers.len() * HASHES_BYTES).div_ceil(PAGE_BYTES);
-        let area = self.pager.arena.lease(pages)?;
+        let area = self.base.pager.arena.lease(pages)?;
         for row in 0..UNIT_ROWS {
-            let source = self.source_row(site, numbers.start, row)?;
+            let source = self.base.source_row(site, numbers.start, row)?;
             for (rank, number) in numbers.clone().enumerate() {
                 let hash = self.hash_source(number, source)?;
                 let at = rank * HASHES_BYTES + row as usize * HASH_BYTES;
-                put(self.pager.arena.area_mut(area), at, &hash);
+                put(self.base.pager.arena.area_mut(area), at, &hash);
             }
         }
         for (rank, number) in numbers.enumerate() {
-            self.build_index(site, number, (area, rank * HASHES_BYTES), pair)?;
+            self.base
+                .build_index(site, number, (area, rank * HASHES_BYTES), pair)?;
         }
-        self.pager.arena.release(area);
+        self.base.pager.arena.release(area);
         Ok(())
     }
 
@@ -90,10 +94,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn build_spilled(&mut self, site: &mut Site, numbers: Range<usize>, pair: Area) -> Result<()> {
         let run = self.spill_hashes(site, numbers.clone())?;
         for (rank, number) in numbers.clone().enumerate() {
-            let area = self.pager.arena.lease(HASHES_BYTES.div_ceil(PAGE_BYTES))?;
-            self.take_hashes(run, numbers.len(), rank, area)?;
-            self.build_index(site, number, (area, 0), pair)?;
-            self.pager.arena.release(area);
+            let area = self
+                .base
+                .pager
+                .arena
+                .lease(HASHES_BYTES.div_ceil(PAGE_BYTES))?;
+            self.base.take_hashes(run, numbers.len(), rank, area)?;
+            self.base.build_index(site, number, (area, 0), pair)?;
+            self.base.pager.arena.release(area);
         }
         Ok(())
     }
@@ -102,18 +110,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn spill_hashes(&mut self, site: &Site, numbers: Range<usize>) -> Result<Run> {
         let width = numbers.len() * HASH_BYTES;
-        let mut writer = RunWriter::begin(&mut self.pager, width)?;
+        let mut writer = RunWriter::begin(&mut self.base.pager, width)?;
         let mut record = [0u8; SPILLED_MAX * HASH_BYTES];
         for row in 0..UNIT_ROWS {
-            let source = self.source_row(site, numbers.start, row)?;
+            let source = self.base.source_row(site, numbers.start, row)?;
             for (number, place) in numbers.clone().zip(record.chunks_mut(HASH_BYTES)) {
                 put(place, 0, &self.hash_source(number, source)?);
             }
-            writer.put(&mut self.pager, part(&record, 0, width))?;
+            writer.put(&mut self.base.pager, part(&record, 0, width))?;
         }
-        Ok(writer.finish(&mut self.pager)?)
+        Ok(writer.finish(&mut self.base.pager)?)
     }
 
+    fn hash_source(
+        &mut self,
+        number: usize,
+        (table, id): (Option<TableId>, RowId),
+    ) -> Result<KeyHash> {
+        let Some(table) = table else {
+            return Ok(self.base.hash_id(number_of(number), id));
+        };
+        let column = self.base.catalogue.index(number)?.column;
+        self.hash_placed(number_of(number), table, column, id)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Reads the hashes of one of the indexes that were written together.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn take_hashes(&mut self, mut run: Run, count: usize, rank: usize, area: Area) -> Result<()> {
@@ -146,17 +168,5 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let id = self.join_id(site.table, id, usize::from(index.slot))?;
         Ok((Some(self.catalogue.source(index)?.0), id))
-    }
-
-    fn hash_source(
-        &mut self,
-        number: usize,
-        (table, id): (Option<TableId>, RowId),
-    ) -> Result<KeyHash> {
-        let Some(table) = table else {
-            return Ok(self.hash_id(number_of(number), id));
-        };
-        let column = self.catalogue.index(number)?.column;
-        self.hash_placed(number_of(number), table, column, id)
     }
 }

@@ -13,13 +13,14 @@ use crate::pager::bytes::{
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
+use crate::tables::base::{Base, data_identity, owner_of};
 use crate::tables::catalogue::{ID, Index, OWN};
+use crate::tables::change::Tables;
 use crate::tables::hashes::{HASH_BYTES, Hashes};
 use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
-use crate::tables::store::owner_of;
-use crate::tables::store::{Store, data_identity};
+use crate::tables::store::Store;
 use crate::tables::unit::Site;
 
 /// Bytes of one unit's filter: 16 bits for each row.
@@ -76,9 +77,69 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
         self.usable()?;
-        self.begin_search(index, key)
+        self.tables.base.begin_search(index, key)
     }
 
+    /// Returns the next id that `search` finds, always smaller than the one before.
+    ///
+    /// # Errors
+    /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
+    /// a reorganisation.
+    pub fn next(&mut self, search: &mut Search) -> Result<Option<RowId>> {
+        self.usable()?;
+        if search.instance != self.tables.base.instance() {
+            let what = "going on with a search from before a reorganisation";
+            return Err(Error::Refused(what.into()));
+        }
+        self.tables.base.next_found(search)
+    }
+
+    /// Returns the number of the index of `table` on `column` of `source`, which is the
+    /// table itself or one that it references. Without a column, the index on the ids of `source`.
+    pub fn index(
+        &self,
+        table: TableId,
+        source: TableId,
+        column: Option<ColumnId>,
+    ) -> Option<usize> {
+        let column = column.unwrap_or(ID);
+        if source == table {
+            return self.tables.base.catalogue.find_index(table, OWN, column);
+        }
+        let mut slots = self.tables.base.catalogue.slots_of(table).iter();
+        let slot = slots.position(|slot| slot.table == source)?;
+        self.tables
+            .base
+            .catalogue
+            .find_index(table, small(slot), column)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Tables<F, S> {
+    /// Hashes a value for a unit.
+    ///
+    /// While a new part is built that includes updates, the units after it must use the updated
+    /// values too. Rows are found with either value, because updates lead to their rows by
+    /// themselves.
+    pub(crate) fn hash_placed(
+        &mut self,
+        number: u16,
+        table: TableId,
+        column: ColumnId,
+        id: RowId,
+    ) -> Result<KeyHash> {
+        if column == ID || !self.base.pager.committed.part.building {
+            return self.base.hash_value(number, table, column, id);
+        }
+        let entry = self.base.catalogue.column_at(table, column)?;
+        let mut value = [0u8; KEY_BYTES_MAX];
+        let value = part_mut(&mut value, 0, usize::from(entry.width));
+        self.latest(table, id, column, &entry, value)?;
+        Ok(self.base.pager.seal.hash(number, trimmed(value)))
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Begins a search within an operation.
     pub(crate) fn begin_search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
         let entry = self.catalogue.index(index)?;
@@ -95,20 +156,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             listing: self.listing(index, key)?,
             instance: self.instance(),
         })
-    }
-
-    /// Returns the next id that `search` finds, always smaller than the one before.
-    ///
-    /// # Errors
-    /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
-    /// a reorganisation.
-    pub fn next(&mut self, search: &mut Search) -> Result<Option<RowId>> {
-        self.usable()?;
-        if search.instance != self.instance() {
-            let what = "going on with a search from before a reorganisation";
-            return Err(Error::Refused(what.into()));
-        }
-        self.next_found(search)
     }
 
     /// Continues a search within an operation.
@@ -143,23 +190,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.placed(table).max(self.part_rows(table))
     }
 
-    /// Returns the number of the index of `table` on `column` of `source`, which is the
-    /// table itself or one that it references. Without a column, the index on the ids of `source`.
-    pub fn index(
-        &self,
-        table: TableId,
-        source: TableId,
-        column: Option<ColumnId>,
-    ) -> Option<usize> {
-        let column = column.unwrap_or(ID);
-        if source == table {
-            return self.catalogue.find_index(table, OWN, column);
-        }
-        let mut slots = self.catalogue.slots_of(table).iter();
-        let slot = slots.position(|slot| slot.table == source)?;
-        self.catalogue.find_index(table, small(slot), column)
-    }
-
     /// Returns the length of a key of an index, in bytes.
     pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
         let (table, column) = self.catalogue.source(index)?;
@@ -180,28 +210,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.join_id(own, id, usize::from(index.slot))?
         };
         self.hash_value(number, table, column, id)
-    }
-
-    /// Hashes a value for a unit.
-    ///
-    /// While a new part is built that includes updates, the units after it must use the updated
-    /// values too. Rows are found with either value, because updates lead to their rows by
-    /// themselves.
-    pub(crate) fn hash_placed(
-        &mut self,
-        number: u16,
-        table: TableId,
-        column: ColumnId,
-        id: RowId,
-    ) -> Result<KeyHash> {
-        if column == ID || !self.pager.committed.part.building {
-            return self.hash_value(number, table, column, id);
-        }
-        let entry = self.catalogue.column_at(table, column)?;
-        let mut value = [0u8; KEY_BYTES_MAX];
-        let value = part_mut(&mut value, 0, usize::from(entry.width));
-        self.latest(table, id, column, &entry, value)?;
-        Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
     /// Hashes a row id.

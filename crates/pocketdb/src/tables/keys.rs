@@ -11,10 +11,10 @@ use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
+use crate::tables::base::Base;
 use crate::tables::catalogue::ID;
 use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::part::halves;
-use crate::tables::store::Store;
 
 /// Number of ids per page of a list.
 pub(crate) const IDS_PER_PAGE: u32 = 508;
@@ -91,7 +91,7 @@ impl Keys {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns the sides of the parts with rows of `table`, the newest first.
     fn sides_with(&self, table: TableId) -> [Option<Side>; PARTS_MAX] {
         let mut sides = [None; PARTS_MAX];

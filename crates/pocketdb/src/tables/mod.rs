@@ -1,5 +1,6 @@
 //! Tables: the catalogue, rows, indexes, changes and reorganised parts. Nothing here knows SQL.
 
+pub(crate) mod base;
 pub(crate) mod catalogue;
 pub(crate) mod change;
 pub(crate) mod hashes;
@@ -13,5 +14,6 @@ pub(crate) mod reorganize;
 pub(crate) mod rows;
 pub(crate) mod store;
 pub(crate) mod stretch;
+pub(crate) mod summary;
 pub(crate) mod unit;
 pub(crate) mod value;

@@ -15,9 +15,10 @@ use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
+use crate::tables::base::{Base, rows_per_page};
 use crate::tables::catalogue::Column;
 use crate::tables::id::{ID_BYTES, RowId, TableId};
-use crate::tables::store::{Store, rows_per_page};
+use crate::tables::store::Store;
 
 /// The section with one bit for each row of a table: set if the row is live.
 pub(crate) const LIVE: u32 = 0;
@@ -98,6 +99,36 @@ pub(crate) fn section_number(table: TableId, section: u32) -> u32 {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
+    /// in the order of writing. The pages do not change until the next reorganisation has ended.
+    /// Each page is authenticated, also one without data of a table.
+    ///
+    /// # Errors
+    /// A page was changed or cannot be read, or the secure store cannot be read.
+    pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
+        self.usable()?;
+        let state = self.tables.base.pager.committed.part;
+        for level in state.live() {
+            let side = Side::new(level.side);
+            let logs = [
+                (side.body, ROLE_PART, level.body),
+                (side.lists, ROLE_LIST, level.lists),
+            ];
+            for (owner, role, pages) in logs {
+                for page in 0..pages {
+                    self.tables.base.pager.log_load(owner, role, page)?;
+                }
+                for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                    let first = self.tables.base.pager.entry(owner, block)?.page;
+                    run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns the number of rows of `table` in parts, including those removed from hidden tables.
     pub(crate) fn part_rows(&self, table: TableId) -> u32 {
         self.parts.last().map_or(0, |part| part.rows(table))
@@ -254,34 +285,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
         Ok(has_bit(self.pager.arena.page(frame), bit as usize))
-    }
-
-    /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
-    /// in the order of writing. The pages do not change until the next reorganisation has ended.
-    /// Each page is authenticated, also one without data of a table.
-    ///
-    /// # Errors
-    /// A page was changed or cannot be read, or the secure store cannot be read.
-    pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.usable()?;
-        let state = self.pager.committed.part;
-        for level in state.live() {
-            let side = Side::new(level.side);
-            let logs = [
-                (side.body, ROLE_PART, level.body),
-                (side.lists, ROLE_LIST, level.lists),
-            ];
-            for (owner, role, pages) in logs {
-                for page in 0..pages {
-                    self.pager.log_load(owner, role, page)?;
-                }
-                for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                    let first = self.pager.entry(owner, block)?.page;
-                    run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Reads every page of the parts in use.

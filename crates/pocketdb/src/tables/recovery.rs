@@ -10,22 +10,30 @@ use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{CatalogueState, Origin, SecureStore};
 use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::pager::shape::Shape;
+use crate::tables::base::{Base, owner_of};
 use crate::tables::catalogue::Catalogue;
 use crate::tables::memory::Plan;
-use crate::tables::store::{Store, owner_of};
+use crate::tables::store::Store;
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues after all pages of an earlier opening.
     ///
     /// Nothing of the directory is read before its code has been checked.
     pub(crate) fn recover(&mut self, memory: usize, origin: Origin) -> Result<()> {
-        self.pager.begin_recovery()?;
+        self.tables.base.pager.begin_recovery()?;
         self.adopt_catalogue(memory)?;
-        self.adopt_directory(origin)?;
-        self.read_parts()?;
-        self.pager.continue_behind(origin)?;
-        self.summarize()?;
-        match self.pager.window.is_far().then(|| self.settle()) {
+        self.tables.base.adopt_directory(origin)?;
+        self.tables.base.read_parts()?;
+        self.tables.base.pager.continue_behind(origin)?;
+        self.tables.summarize()?;
+        match self
+            .tables
+            .base
+            .pager
+            .window
+            .is_far()
+            .then(|| self.tables.settle())
+        {
             // The opening succeeds all the same: the numbers suffice for as many openings again.
             Some(Err(error)) if error.is_refusal() => Ok(()),
             Some(settled) => settled,
@@ -35,12 +43,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Reads the catalogue and plans the memory again.
     fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
-        let state = self.pager.committed.catalogue;
+        let state = self.tables.base.pager.committed.catalogue;
         let mut bytes = Vec::with_capacity(state.bytes as usize);
         for number in 0..pages_of(state.bytes as usize) {
-            let frame = self.pager.load(&catalogue_identity(&state, number))?;
+            let frame = self
+                .tables
+                .base
+                .pager
+                .load(&catalogue_identity(&state, number))?;
             let rest = state.bytes as usize - bytes.len();
-            let page = self.pager.arena.page(frame);
+            let page = self.tables.base.pager.arena.page(frame);
             bytes.extend_from_slice(part(page, 0, rest.min(PAYLOAD_BYTES)));
         }
         let catalogue = Catalogue::decode(&bytes)?;
@@ -48,6 +60,41 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.adopt_plan(catalogue, plan)
     }
 
+    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        self.tables.base.pager.provide(plan.pages);
+        self.tables.base.catalogue = catalogue;
+        self.budget = plan.budget;
+        self.tables.base.describe_units()
+    }
+
+    /// Writes a new catalogue to a block of its own and commits it.
+    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        let bytes = catalogue.encode();
+        let state = loop {
+            match self.tables.base.program_catalogue(&bytes) {
+                Err(Error::Flash(FlashError::BadBlock)) => {
+                    self.tables.base.pager.committed.epoch += 1
+                }
+                result => break result?,
+            }
+        };
+        let old = self.tables.base.pager.committed.catalogue;
+        let mut record = self.tables.base.pager.next_record()?;
+        record.epoch += 1;
+        record.catalogue = state;
+        self.tables.base.pager.finish(&record)?;
+        if old.bytes > 0 {
+            self.tables.base.pager.blocks.free(old.page / BLOCK_PAGES);
+        }
+        for block in self.tables.base.pager.window.blocks() {
+            self.tables.base.pager.blocks.free(block);
+        }
+        self.adopt_plan(catalogue, plan)?;
+        Ok(self.tables.base.pager.reload_window()?)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Checks the code of the directory, and clears what attempts without a record left there.
     ///
     /// Records of an earlier format have no code: there the entries are taken as they are, and the
@@ -79,13 +126,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
-        self.pager.provide(plan.pages);
-        self.catalogue = catalogue;
-        self.budget = plan.budget;
-        self.describe_units()
-    }
-
     /// Tells the pager how long the elements and units of every table are, and which it needs.
     pub(crate) fn describe_units(&mut self) -> Result<()> {
         for table in self.catalogue.table_ids() {
@@ -94,30 +134,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.describe(owner_of(table), shape)?;
         }
         Ok(())
-    }
-
-    /// Writes a new catalogue to a block of its own and commits it.
-    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
-        let bytes = catalogue.encode();
-        let state = loop {
-            match self.program_catalogue(&bytes) {
-                Err(Error::Flash(FlashError::BadBlock)) => self.pager.committed.epoch += 1,
-                result => break result?,
-            }
-        };
-        let old = self.pager.committed.catalogue;
-        let mut record = self.pager.next_record()?;
-        record.epoch += 1;
-        record.catalogue = state;
-        self.pager.finish(&record)?;
-        if old.bytes > 0 {
-            self.pager.blocks.free(old.page / BLOCK_PAGES);
-        }
-        for block in self.pager.window.blocks() {
-            self.pager.blocks.free(block);
-        }
-        self.adopt_plan(catalogue, plan)?;
-        Ok(self.pager.reload_window()?)
     }
 
     fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
@@ -271,13 +287,15 @@ mod tests {
         let mut store = filled(rows);
         for opening in 0..300 {
             let far = 1 << 46;
-            store.pager.committed.epoch += far;
+            store.tables.base.pager.committed.epoch += far;
             store
+                .tables
+                .base
                 .pager
                 .window
-                .continue_with(store.pager.window.next() + far);
-            let record = store.pager.next_record().unwrap();
-            store.pager.finish(&record).unwrap();
+                .continue_with(store.tables.base.pager.window.next() + far);
+            let record = store.tables.base.pager.next_record().unwrap();
+            store.tables.base.pager.finish(&record).unwrap();
             store = reopen(store);
             if opening % 40 == 39 {
                 insert(&mut store, rows);
@@ -293,23 +311,28 @@ mod tests {
     #[test]
     fn an_opening_notes_its_numbers_before_they_are_used_up() {
         let mut store = filled(5);
-        let (begun, sequence) = (store.pager.committed.sequence, store.pager.window.next());
+        let (begun, sequence) = (
+            store.tables.base.pager.committed.sequence,
+            store.tables.base.pager.window.next(),
+        );
         for number in 0..40u32 {
             let row = [9; 200];
             store.insert(TABLE, &row, &[]).unwrap();
             store
+                .tables
+                .base
                 .pager
                 .window
                 .continue_with(sequence + u64::from(number) * (1 << 17));
             store.rollback().unwrap();
             store.insert(TABLE, &row, &[]).unwrap();
-            store.pager.program_open_page().unwrap();
+            store.tables.base.pager.program_open_page().unwrap();
             store.rollback().unwrap();
         }
-        assert!(store.pager.committed.sequence > begun + 5);
-        let used = store.pager.window.next();
+        assert!(store.tables.base.pager.committed.sequence > begun + 5);
+        let used = store.tables.base.pager.window.next();
         let mut store = reopen(store);
-        assert!(store.pager.window.next() > used);
+        assert!(store.tables.base.pager.window.next() > used);
         check(&mut store, 5);
         assert_eq!(store.count(TABLE), 5);
     }
@@ -323,7 +346,7 @@ mod tests {
         check(&mut store, 40);
         for side in all_sides() {
             let contents = Side::new(side).contents;
-            store.pager.disown(contents).unwrap();
+            store.tables.base.pager.disown(contents).unwrap();
         }
         let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
@@ -338,7 +361,7 @@ mod tests {
     /// before in its place: values of another row.
     #[test]
     fn a_run_that_ends_early_gives_no_record_twice() {
-        let mut pager = filled(1).pager;
+        let mut pager = filled(1).tables.base.pager;
         let mut writer = RunWriter::begin(&mut pager, 4).unwrap();
         writer.put(&mut pager, &[1, 2, 3, 4]).unwrap();
         let mut run = writer.finish(&mut pager).unwrap();

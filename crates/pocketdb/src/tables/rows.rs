@@ -8,10 +8,11 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_JOIN};
+use crate::tables::base::{Base, data_identity, owner_of, rows_per_page};
 use crate::tables::catalogue::{Column, Kind};
+use crate::tables::change::Tables;
 use crate::tables::id::{ID_BYTES, RowId, TableId};
-use crate::tables::store::owner_of;
-use crate::tables::store::{Store, data_identity, rows_per_page};
+use crate::tables::store::Store;
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Appends a row in the open transaction and returns its id.
@@ -25,18 +26,64 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// commit it).
     pub fn insert(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
         self.usable()?;
-        self.prepare_change()?;
-        let (own, all) = self.catalogue.widths(table);
-        self.catalogue.entry(table)?;
+        self.tables.prepare_change()?;
+        let (own, all) = self.tables.base.catalogue.widths(table);
+        self.tables.base.catalogue.entry(table)?;
         if row.len() != own {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);
-        self.insert_element(table, &mut element, references)
+        self.tables.insert_element(table, &mut element, references)
     }
 
+    /// Copies the stored columns of the row `id` of `table` to `out`.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
+    pub fn read(&mut self, table: TableId, id: RowId, out: &mut [u8]) -> Result<()> {
+        self.usable()?;
+        let own = self.tables.base.catalogue.widths(table).0;
+        self.tables.base.catalogue.entry(table)?;
+        self.tables.base.check_row(table, id)?;
+        if out.len() != own {
+            let text = alloc::format!("a row of table {table} has {own} bytes");
+            return Err(Error::Value(text));
+        }
+        let Some(spot) = self.tables.base.spot(table, id) else {
+            return self.tables.base.read_unit(table, id, 0, out);
+        };
+        for number in self.tables.base.catalogue.column_ids(table) {
+            let column = self.tables.base.catalogue.column_at(table, number)?;
+            let at = usize::from(column.at);
+            if column.width > 0
+                && let Some(place) = out.get_mut(at..at + usize::from(column.width))
+            {
+                self.tables.base.value_in(spot, table, id, &column, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the id that the row `id` of `table` refers to through its slot number `slot`.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
+    /// authentication.
+    pub fn referenced(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
+        self.usable()?;
+        self.tables.base.check_row(table, id)?;
+        if slot >= self.tables.base.catalogue.slots_of(table).len() {
+            return Err(Error::Key(alloc::format!(
+                "table {table} has no slot {slot}"
+            )));
+        }
+        self.tables.base.join_id(table, id, slot)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Appends a row, after filling in its join row after its own columns.
     pub(crate) fn insert_element(
         &mut self,
@@ -44,19 +91,58 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         element: &mut [u8],
         references: &[RowId],
     ) -> Result<RowId> {
-        let own = self.catalogue.widths(table).0;
+        let own = self.base.catalogue.widths(table).0;
         let (_, join) = element.split_at_mut(own);
         self.join_row(table, references, join)?;
         let id = self
+            .base
             .count(table)
             .checked_add(1)
             .filter(|&id| id < 1 << 31)
             .map(RowId::new)
             .ok_or(Error::Limit("the number of rows"))?;
-        self.append_or_poison(table, id, element)?;
+        self.base.append_or_poison(table, id, element)?;
         Ok(id)
     }
 
+    /// Fills in the join row: the ids of all rows that a row with these references leads to.
+    fn join_row(&mut self, table: TableId, references: &[RowId], join: &mut [u8]) -> Result<()> {
+        let columns = self.base.catalogue.columns_of(table);
+        let keys = columns.filter(|column| column.kind == Kind::Reference);
+        if keys.count() != references.len() {
+            let text = alloc::format!("table {table} has another number of references");
+            return Err(Error::Value(text));
+        }
+        let mut number = 0;
+        for at in 0..self.base.catalogue.slots_of(table).len() {
+            let slot = self.base.catalogue.slot(table, at)?;
+            let target = slot.table;
+            let direct = usize::from(slot.direct);
+            let id = if direct == at {
+                let missing = Error::Defect("a direct slot is that of a reference");
+                let id = references.get(number).copied().ok_or(missing)?;
+                number += 1;
+                self.base.check_row(target, id)?;
+                id
+            } else {
+                let parent_table = self.base.catalogue.slot(table, direct)?.table;
+                let parent_id = RowId::from_le_bytes(take(join, direct * ID_BYTES));
+                self.base
+                    .join_id(parent_table, parent_id, at - direct - 1)?
+            };
+            if self.base.is_hole(target, id)? || self.is_named_deleted(target, id)? {
+                let name = self.base.catalogue.table_name(target);
+                return Err(Error::Key(alloc::format!(
+                    "{name} has no row {id} any more"
+                )));
+            }
+            put(join, at * ID_BYTES, &id.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Appends the row `id`, the next one of its table.
     pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
         if let Err(error) = self.pager.append(owner_of(table), id.number(), row) {
@@ -70,41 +156,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Fills in the join row: the ids of all rows that a row with these references leads to.
-    fn join_row(&mut self, table: TableId, references: &[RowId], join: &mut [u8]) -> Result<()> {
-        let columns = self.catalogue.columns_of(table);
-        let keys = columns.filter(|column| column.kind == Kind::Reference);
-        if keys.count() != references.len() {
-            let text = alloc::format!("table {table} has another number of references");
-            return Err(Error::Value(text));
-        }
-        let mut number = 0;
-        for at in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slot(table, at)?;
-            let target = slot.table;
-            let direct = usize::from(slot.direct);
-            let id = if direct == at {
-                let missing = Error::Defect("a direct slot is that of a reference");
-                let id = references.get(number).copied().ok_or(missing)?;
-                number += 1;
-                self.check_row(target, id)?;
-                id
-            } else {
-                let parent_table = self.catalogue.slot(table, direct)?.table;
-                let parent_id = RowId::from_le_bytes(take(join, direct * ID_BYTES));
-                self.join_id(parent_table, parent_id, at - direct - 1)?
-            };
-            if self.is_hole(target, id)? || self.is_named_deleted(target, id)? {
-                let name = self.catalogue.table_name(target);
-                return Err(Error::Key(alloc::format!(
-                    "{name} has no row {id} any more"
-                )));
-            }
-            put(join, at * ID_BYTES, &id.to_le_bytes());
-        }
-        Ok(())
-    }
-
     /// Returns an error if no row has this id.
     pub(crate) fn check_row(&self, table: TableId, id: RowId) -> Result<()> {
         if id.number() == 0 || !id.is_within(self.count(table)) {
@@ -112,50 +163,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::Key(alloc::format!("{name} has no row {id}")));
         }
         Ok(())
-    }
-
-    /// Copies the stored columns of the row `id` of `table` to `out`.
-    ///
-    /// # Errors
-    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
-    pub fn read(&mut self, table: TableId, id: RowId, out: &mut [u8]) -> Result<()> {
-        self.usable()?;
-        let own = self.catalogue.widths(table).0;
-        self.catalogue.entry(table)?;
-        self.check_row(table, id)?;
-        if out.len() != own {
-            let text = alloc::format!("a row of table {table} has {own} bytes");
-            return Err(Error::Value(text));
-        }
-        let Some(spot) = self.spot(table, id) else {
-            return self.read_unit(table, id, 0, out);
-        };
-        for number in self.catalogue.column_ids(table) {
-            let column = self.catalogue.column_at(table, number)?;
-            let at = usize::from(column.at);
-            if column.width > 0
-                && let Some(place) = out.get_mut(at..at + usize::from(column.width))
-            {
-                self.value_in(spot, table, id, &column, place)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the id that the row `id` of `table` refers to through its slot number `slot`.
-    ///
-    /// # Errors
-    /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
-    /// authentication.
-    pub fn referenced(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
-        self.usable()?;
-        self.check_row(table, id)?;
-        if slot >= self.catalogue.slots_of(table).len() {
-            return Err(Error::Key(alloc::format!(
-                "table {table} has no slot {slot}"
-            )));
-        }
-        self.join_id(table, id, slot)
     }
 
     /// Copies the value of a stored column.

@@ -9,10 +9,10 @@ use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{RootRecord, SecureStore};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
+use crate::tables::base::{Base, data_identity, owner_of, rows_per_page};
+use crate::tables::change::Tables;
 use crate::tables::id::TableId;
 use crate::tables::rows::pages_for;
-use crate::tables::store::owner_of;
-use crate::tables::store::{Store, data_identity, rows_per_page};
 
 /// The place of a unit being built.
 #[derive(Debug, Clone, Copy)]
@@ -24,35 +24,86 @@ pub(crate) struct Site {
     pub(crate) page: u32,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
+    /// Completes the work that the last commit left, before any change. An error changes nothing.
+    pub(crate) fn prepare_change(&mut self) -> Result<()> {
+        let unsettled = |base: &Base<F, S>| {
+            let mut tables = base.catalogue.table_ids();
+            tables.any(|table| base.has_whole_unit(table)) || base.pager.is_window_long()
+        };
+        if self.base.has_changes() || !unsettled(&self.base) {
+            return Ok(());
+        }
+        let result = self.settle();
+        if matches!(&result, Err(error) if !error.is_refusal()) {
+            self.base.pager.poison();
+        }
+        result
+    }
+
+    /// Moves committed rows to units, and shortens the window. If this is refused, nothing changes.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let result = self.settle_rows();
+        if matches!(&result, Err(error) if error.is_refusal()) {
+            self.base.pager.restore_window()?;
+        }
+        result
+    }
+
+    fn settle_rows(&mut self) -> Result<()> {
+        for table in self.base.catalogue.table_ids() {
+            while self.base.has_whole_unit(table) {
+                self.place_unit(table)?;
+            }
+        }
+        self.base.pager.trim_window()?;
+        if self.base.pager.is_window_long() {
+            self.base.pager.densify()?;
+        }
+        Ok(())
+    }
+
     /// Moves the oldest waiting rows of `table`, all committed, to a new unit.
     pub(crate) fn place_unit(&mut self, table: TableId) -> Result<()> {
-        let pages = self.unit_pages(table);
-        let temporary = self.pager.temporary.pages;
+        let pages = self.base.unit_pages(table);
+        let temporary = self.base.pager.temporary.pages;
         loop {
-            let start = self.unit_start(pages)?;
+            let start = self.base.unit_start(pages)?;
             let site = Site {
                 table,
-                unit: self.pager.committed.units(owner_of(table)),
-                epoch: self.pager.committed.epoch,
+                unit: self.base.pager.committed.units(owner_of(table)),
+                epoch: self.base.pager.committed.epoch,
                 page: start,
             };
             let built = self.build_unit(site);
             if built != Err(Error::Flash(FlashError::BadBlock)) && temporary == 0 {
                 // A statement's own temporary log stays until the statement ends.
-                self.pager.drop_temporary()?;
+                self.base.pager.drop_temporary()?;
             }
-            match built.and_then(|()| self.finish_unit(site, start, pages)) {
+            match built.and_then(|()| self.base.finish_unit(site, start, pages)) {
                 Ok(()) => return Ok(()),
-                Err(Error::Flash(FlashError::BadBlock)) => self.abandon(start, pages),
+                Err(Error::Flash(FlashError::BadBlock)) => self.base.abandon(start, pages),
                 Err(error) => {
-                    self.abandon(start, pages);
+                    self.base.abandon(start, pages);
                     return Err(error);
                 }
             }
         }
     }
 
+    fn build_unit(&mut self, mut site: Site) -> Result<()> {
+        self.base.pager.arena.reset();
+        let (own, all) = self.base.catalogue.widths(site.table);
+        let area = self.base.pager.arena.lease(1)?;
+        self.base.build_rows(&mut site, ROLE_DATA, 0, own, area)?;
+        self.base
+            .build_rows(&mut site, ROLE_JOIN, own, all - own, area)?;
+        self.base.pager.arena.release(area);
+        self.build_indexes(&mut site)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     #[inline(never)] // Keeps its local variables off the stack while the unit is built.
     fn finish_unit(&mut self, site: Site, start: u32, pages: u32) -> Result<()> {
         let entry = Entry {
@@ -96,16 +147,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.pager.blocks.free(block));
         self.pager.committed.unit_next = 0;
         self.pager.committed.epoch += 1;
-    }
-
-    fn build_unit(&mut self, mut site: Site) -> Result<()> {
-        self.pager.arena.reset();
-        let (own, all) = self.catalogue.widths(site.table);
-        let area = self.pager.arena.lease(1)?;
-        self.build_rows(&mut site, ROLE_DATA, 0, own, area)?;
-        self.build_rows(&mut site, ROLE_JOIN, own, all - own, area)?;
-        self.pager.arena.release(area);
-        self.build_indexes(&mut site)
     }
 
     /// Programs `width` bytes from offset `from` of every row of the unit.

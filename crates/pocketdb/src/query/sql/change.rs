@@ -13,8 +13,8 @@ use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
-use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, encode};
 
 /// An update or delete.
@@ -166,14 +166,14 @@ struct Ids {
 }
 
 impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
-    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
-        let id = chunk.id(store, row, 0);
-        self.writer.put(&mut store.pager, &id.to_le_bytes())?;
+    fn take(&mut self, tables: &mut Tables<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(tables, row, 0);
+        self.writer.put(&mut tables.base.pager, &id.to_le_bytes())?;
         Ok(true)
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Inserts all rows of a statement; returns their number.
     pub(crate) fn run_insertion(&mut self, insertion: &Insertion<'_>) -> Result<u64> {
         let width = insertion.columns.len().max(1);
@@ -192,12 +192,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         columns: &[ColumnId],
         values: &[Value<'_>],
     ) -> Result<RowId> {
-        let own = self.catalogue.widths(table).0;
+        let own = self.base.catalogue.widths(table).0;
         let mut row = Scratch::new(own);
         let mut references = [RowId::new(0); TABLES_MAX];
         let mut known = 0;
-        for number in self.catalogue.column_ids(table) {
-            let column = self.catalogue.column_at(table, number)?;
+        for number in self.base.catalogue.column_ids(table) {
+            let column = self.base.catalogue.column_at(table, number)?;
             let given = columns.iter().position(|&given| given == number);
             let value = given
                 .and_then(|at| values.get(at))
@@ -235,7 +235,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn named(&self, table: TableId, column: ColumnId, error: Error) -> Error {
         match error {
             Error::Value(text) => {
-                let name = self.catalogue.column_name(table, column);
+                let name = self.base.catalogue.column_name(table, column);
                 Error::Value(alloc::format!("{name}: {text}"))
             }
             other => other,
@@ -244,12 +244,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Checks that a given row id is the next rank.
     fn check_position(&self, table: TableId, value: &Value<'_>) -> Result<()> {
-        let next = i64::from(self.count(table)) + 1;
+        let next = i64::from(self.base.count(table)) + 1;
         match value {
             Value::Null => Ok(()),
             Value::Integer(number) if *number == next => Ok(()),
             _ => {
-                let name = self.catalogue.table_name(table);
+                let name = self.base.catalogue.table_name(table);
                 let text = alloc::format!("the next row of {name} is {next}, not {value}");
                 Err(Error::Key(text))
             }
@@ -259,8 +259,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the row that a foreign key's value refers to.
     fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<RowId> {
         let target = column.target;
-        let missing = |store: &Self| {
-            let name = store.catalogue.table_name(target);
+        let missing = |tables: &Self| {
+            let name = tables.base.catalogue.table_name(target);
             Error::Key(alloc::format!("{name} has no row {value}"))
         };
         if column.key == ID {
@@ -272,10 +272,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 _ => Err(missing(self)),
             };
         }
-        let key = self.catalogue.column_at(target, column.key)?;
+        let key = self.base.catalogue.column_at(target, column.key)?;
         if key.kind == Kind::Reference {
             // A table of an earlier version; none is created with such a column.
-            return Err(Error::Refused(self.catalogue.chained(target, column.key)));
+            return Err(Error::Refused(
+                self.base.catalogue.chained(target, column.key),
+            ));
         }
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
@@ -296,7 +298,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         key: &[u8],
     ) -> Result<()> {
         if self.find_key(table, index, key)?.is_some() {
-            let name = self.catalogue.column_name(table, column);
+            let name = self.base.catalogue.column_name(table, column);
             let text = alloc::format!("{name} has this value in another row already");
             return Err(Error::Key(text));
         }
@@ -311,9 +313,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         key: &[u8],
     ) -> Result<Option<RowId>> {
         let missing = Error::Defect("a unique column has an index");
-        let index = self.catalogue.find_index(table, slot, column);
-        let mut search = self.begin_search(index.ok_or(missing)?, key)?;
-        while let Some(id) = self.next_found(&mut search)? {
+        let index = self.base.catalogue.find_index(table, slot, column);
+        let mut search = self.base.begin_search(index.ok_or(missing)?, key)?;
+        while let Some(id) = self.base.next_found(&mut search)? {
             if !self.is_deleted(table, id)? {
                 return Ok(Some(id));
             }
@@ -326,7 +328,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut list = self.rows_to_change(&change.select)?;
         let table = change.select.table;
         let mut record = [0u8; 4];
-        while list.next(&mut self.pager, &mut record)? {
+        while list.next(&mut self.base.pager, &mut record)? {
             let id = RowId::from_le_bytes(record);
             if change.columns.is_empty() {
                 self.note_delete(table, id)?;
@@ -342,12 +344,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
         let mut candidates = self.candidates(select.table, &select.condition)?;
         let mut ids = Ids {
-            writer: RunWriter::begin(&mut self.pager, 4)?,
+            writer: RunWriter::begin(&mut self.base.pager, 4)?,
         };
-        let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
+        let area: Area = self
+            .base
+            .pager
+            .arena
+            .lease(2.min(self.base.pager.arena.spare()))?;
         self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
-        self.pager.arena.release(area);
-        Ok(ids.writer.finish(&mut self.pager)?)
+        self.base.pager.arena.release(area);
+        Ok(ids.writer.finish(&mut self.base.pager)?)
     }
 
     fn change_value(
@@ -357,7 +363,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         number: ColumnId,
         value: &Value<'_>,
     ) -> Result<()> {
-        let column = self.catalogue.column_at(table, number)?;
+        let column = self.base.catalogue.column_at(table, number)?;
         let width = usize::from(column.width);
         let (mut bytes, mut present) = (Scratch::new(width), Scratch::new(width));
         encode(value, &mut bytes).map_err(|error| self.named(table, number, error))?;
@@ -369,7 +375,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn insert_row(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
-        let all = self.catalogue.widths(table).1;
+        let all = self.base.catalogue.widths(table).1;
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);
         self.insert_element(table, &mut element, references)

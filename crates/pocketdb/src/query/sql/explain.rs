@@ -34,18 +34,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn run_explain(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
         let select = &query.select;
         let before = self.counters();
-        self.pager.effort = Effort::default();
-        let mut candidates = self.candidates(select.table, &select.condition)?;
+        self.tables.base.pager.effort = Effort::default();
+        let mut candidates = self.tables.candidates(select.table, &select.condition)?;
         let answered = candidates.answered;
-        let rows = self.run_select(select, &mut candidates, &mut Nowhere)?;
-        let (after, effort) = (self.counters(), self.pager.effort);
+        let rows = self
+            .tables
+            .run_select(select, &mut candidates, &mut Nowhere)?;
+        let (after, effort) = (self.counters(), self.tables.base.pager.effort);
         sink.begin(&[Heading {
             name: "explanation",
             kind: ValueType::Text,
         }])?;
         let mut lines = 1;
-        let root = self.catalogue.table_name(select.table);
-        let count = self.count(select.table);
+        let root = self.tables.base.catalogue.table_name(select.table);
+        let count = self.tables.base.count(select.table);
         line(sink, &alloc::format!("root {root}, {count} rows"))?;
         for (number, test) in select.condition.tests.iter().enumerate() {
             lines += 1;
@@ -89,9 +91,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = reach.table;
         let column = match reach.column {
             ID => "id",
-            column => self.catalogue.column_name(table, column),
+            column => self.tables.base.catalogue.column_name(table, column),
         };
-        (self.catalogue.table_name(table), column)
+        (self.tables.base.catalogue.table_name(table), column)
     }
 }
 

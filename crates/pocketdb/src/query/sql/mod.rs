@@ -55,18 +55,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sink: &mut impl Sink,
     ) -> Result<Outcome> {
         self.usable()?;
-        self.pager.drop_temporary()?;
+        self.tables.base.pager.drop_temporary()?;
         if text.len() > STATEMENT_BYTES_MAX {
             return Err(Error::Limit("the length of a statement"));
         }
         let copy: Option<String> = token::without_doubled_quotes(text);
         let text = copy.as_deref().unwrap_or(text);
         let result = self.dispatch(text, parameters, sink);
-        if result.is_err() && self.has_changes() && self.pager.usable().is_ok() {
+        if result.is_err()
+            && self.tables.base.has_changes()
+            && self.tables.base.pager.usable().is_ok()
+        {
             self.rollback()?;
             self.in_transaction = false;
         }
-        let dropped = self.pager.drop_temporary();
+        let dropped = self.tables.base.pager.drop_temporary();
         result.and_then(|outcome| Ok(dropped.map(|()| outcome)?))
     }
 
@@ -76,7 +79,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         parameters: &[Value<'_>],
         sink: &mut impl Sink,
     ) -> Result<Outcome> {
-        let mut parser = Parser::new(text, parameters, &self.catalogue)?;
+        let mut parser = Parser::new(text, parameters, &self.tables.base.catalogue)?;
         if parser.pass("SELECT")? {
             let query = parser.select()?;
             parser.end()?;
@@ -93,8 +96,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
             self.check_memory(insertion.values.memory_bytes())?;
-            self.prepare_change()?;
-            let rows = self.run_insertion(&insertion)?;
+            self.tables.prepare_change()?;
+            let rows = self.tables.run_insertion(&insertion)?;
             return self.changed(rows);
         }
         if parser.pass("UPDATE")? {
@@ -121,7 +124,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn transaction(&mut self, text: &str) -> Result<Outcome> {
-        let mut parser = Parser::new(text, &[], &self.catalogue)?;
+        let mut parser = Parser::new(text, &[], &self.tables.base.catalogue)?;
         let wrong = |parser: &Parser<'_, '_>, what: &str| Err(parser.tokens.error(what));
         if parser.pass("BEGIN")? {
             parser.pass("TRANSACTION")?;
@@ -153,8 +156,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
         self.check_memory(change.select.memory_bytes() + change.columns.memory_bytes())?;
-        self.prepare_change()?;
-        let rows = self.run_change(change)?;
+        self.tables.prepare_change()?;
+        let rows = self.tables.run_change(change)?;
         self.changed(rows)
     }
 
@@ -174,7 +177,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// table.
     #[inline(never)] // Keeps its local variables off the stack of the statement.
     fn check_whole_row(&self, definition: &TableDefinition<'_>) -> Result<()> {
-        let mut catalogue = self.catalogue.clone();
+        let mut catalogue = self.tables.base.catalogue.clone();
         catalogue.add(definition)?;
         let text = alloc::format!("SELECT * FROM \"{}\"", definition.name);
         let mut parser = Parser::new(&text, &[], &catalogue)?;
@@ -198,8 +201,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
         self.show_headings(query, sink)?;
         let select = &query.select;
-        let mut candidates = self.candidates(select.table, &select.condition)?;
-        self.run_select(select, &mut candidates, sink)
+        let mut candidates = self.tables.candidates(select.table, &select.condition)?;
+        self.tables.run_select(select, &mut candidates, sink)
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the query.
@@ -210,7 +213,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let name = match title {
                 Title::Hidden => "",
                 Title::Text(text) => text,
-                Title::Column(table, column) => self.catalogue.column_name(*table, *column),
+                Title::Column(table, column) => {
+                    self.tables.base.catalogue.column_name(*table, *column)
+                }
             };
             let kind = output.kind;
             headings.push(Heading { name, kind }, "the number of columns of a query")?;

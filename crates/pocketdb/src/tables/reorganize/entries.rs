@@ -9,12 +9,13 @@ use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
+use crate::tables::base::Base;
 use crate::tables::catalogue::{DELETES, ID, Index, OWN, UPDATES};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
-use crate::tables::store::Store;
 
 /// Bytes of the longest entry.
 const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
@@ -44,22 +45,7 @@ pub(super) struct Job {
     by_id: Option<usize>,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    pub(super) fn job(&self, number: usize) -> Result<Job> {
-        let index = self.catalogue.index(number)?;
-        let table = index.table;
-        let by_id = match index.slot {
-            OWN => None,
-            slot => self.catalogue.find_index(table, slot, ID),
-        };
-        Ok(Job {
-            index,
-            width: self.key_bytes(index)? + ID_BYTES,
-            source: self.catalogue.source(index)?,
-            by_id,
-        })
-    }
-
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Sorts the entries that an index gains; its reader needs `reserve` frames of its own.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     pub(super) fn sorted_gained(
@@ -71,53 +57,43 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         // Rows gained twice, as new and by an update, are dropped by the sort.
         let mut sorter = self.entry_sorter(job)?;
         self.push_new(site, job, &mut sorter)?;
-        if self.takes_in(site, job.index.table) {
+        if self.base.takes_in(site, job.index.table) {
             self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
-        sorter.finish_and_release(&mut self.pager, reserve)?;
+        sorter.finish_and_release(&mut self.base.pager, reserve)?;
         Ok(sorter)
     }
 
     /// Sorts the entries that an index loses and writes them as a run.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
-        if !self.takes_in(site, job.index.table) {
+        if !self.base.takes_in(site, job.index.table) {
             return Ok(Run::default());
         }
         let mut sorter = self.entry_sorter(job)?;
         let area = sorter.area();
         self.push_updated(site, job, Side::Lost, &mut sorter)?;
         self.push_deleted(site, job, &mut sorter)?;
-        sorter.finish(&mut self.pager)?;
-        let mut writer = RunWriter::begin(&mut self.pager, job.width)?;
+        sorter.finish(&mut self.base.pager)?;
+        let mut writer = RunWriter::begin(&mut self.base.pager, job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
-        while sorter.next(&mut self.pager, record)? {
-            writer.put(&mut self.pager, record)?;
+        while sorter.next(&mut self.base.pager, record)? {
+            writer.put(&mut self.base.pager, record)?;
         }
-        let run = writer.finish(&mut self.pager)?;
-        self.pager.arena.release(area);
+        let run = writer.finish(&mut self.base.pager)?;
+        self.base.pager.arena.release(area);
         Ok(run)
     }
 
-    /// Returns whether parts with rows of `table` are merged into the new one.
-    fn takes_in(&self, site: &Site, table: TableId) -> bool {
-        self.part_rows(table) > site.frozen.first(table)
-    }
-
-    /// Returns whether a row is in one of the parts that are merged into the new one.
-    fn is_taken_in(&self, site: &Site, table: TableId, id: RowId) -> bool {
-        !id.is_within(site.frozen.first(table)) && id.is_within(self.part_rows(table))
-    }
-
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
-        let left = if self.pager.arena.frames() <= FRAMES_LITTLE {
+        let left = if self.base.pager.arena.frames() <= FRAMES_LITTLE {
             READ_FRAMES_LITTLE
         } else {
             READ_FRAMES
         };
-        let frames = self.pager.arena.spare().saturating_sub(left).max(1);
-        let area = self.pager.arena.lease(frames)?;
+        let frames = self.base.pager.arena.spare().saturating_sub(left).max(1);
+        let area = self.base.pager.arena.lease(frames)?;
         Ok(Sorter::new(job.width, area, Repeats::Drop(job.width))?.alone())
     }
 
@@ -125,18 +101,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let table = job.index.table;
         // A whole reorganisation keeps no rows of hidden tables.
-        let old = self.part_rows(table).max(site.frozen.first(table));
+        let old = self.base.part_rows(table).max(site.frozen.first(table));
         let rows = site.frozen.rows(table);
         if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
             // Keys are read in the row order of their table, unless there are few new rows.
-            let keys = self.keys(site.frozen.side, by_id)?;
+            let keys = self.base.keys(site.frozen.side, by_id)?;
             let lists = site.frozen.own(table).div_ceil(IDS_PER_PAGE);
             if rows.saturating_sub(old) > keys.pages()? + lists {
                 return self.push_by_source(site, job, &keys, sorter);
             }
         }
         for id in RowId::between(old, rows) {
-            if self.lives_at(site, table, id)? {
+            if self.base.lives_at(site, table, id)? {
                 self.push_entry(site, job, Side::Gained, id, sorter)?;
             }
         }
@@ -152,33 +128,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         keys: &Keys,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
-        let old = self.part_rows(job.index.table);
+        let old = self.base.part_rows(job.index.table);
         let side = site.frozen.side;
         let (table, column) = job.source;
-        let column = self.catalogue.column_at(table, column)?;
+        let column = self.base.catalogue.column_at(table, column)?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
         let mut source = [0u8; ID_BYTES];
-        let mut next = self.record(side, keys, 0, &mut source)?;
+        let mut next = self.base.record(side, keys, 0, &mut source)?;
         for number in 0..keys.count {
             let row = RowId::new(u32::from_be_bytes(source));
-            let end = self.record(side, keys, number + 1, &mut source)?;
+            let end = self.base.record(side, keys, number + 1, &mut source)?;
             let mut known = false;
             // The newest ids come first.
             for place in next..end {
-                let id = self.list_id(side.lists, keys.list, place)?;
+                let id = self.base.list_id(side.lists, keys.list, place)?;
                 if id.is_within(old) {
                     break;
                 }
                 if !known {
                     let key = part_mut(record, 0, key_bytes);
-                    let spot = self.spot_after(site, table, row)?;
-                    self.value_in(spot, table, row, &column, key)?;
+                    let spot = self.base.spot_after(site, table, row)?;
+                    self.base.value_in(spot, table, row, &column, key)?;
                     known = true;
                 }
                 put(record, key_bytes, &descending(id.number()));
-                sorter.push(&mut self.pager, record)?;
+                sorter.push(&mut self.base.pager, record)?;
             }
             next = end;
         }
@@ -202,27 +178,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let row = match job.index.slot {
             OWN => id,
             slot => {
-                let spot = self.spot_of(site, side, own, id)?;
-                self.join_id_in(spot, own, id, usize::from(slot))?
+                let spot = self.base.spot_of(site, side, own, id)?;
+                self.base.join_id_in(spot, own, id, usize::from(slot))?
             }
         };
         let key = part_mut(record, 0, key_bytes);
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
-            let entry = self.catalogue.column_at(table, column)?;
-            let spot = self.spot_of(site, side, table, row)?;
-            self.value_in(spot, table, row, &entry, key)?;
+            let entry = self.base.catalogue.column_at(table, column)?;
+            let spot = self.base.spot_of(site, side, table, row)?;
+            self.base.value_in(spot, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id.number()));
-        Ok(sorter.push(&mut self.pager, record)?)
-    }
-
-    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {
-        match side {
-            Side::Gained => self.spot_after(site, table, id),
-            Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
-        }
+        Ok(sorter.push(&mut self.base.pager, record)?)
     }
 
     /// Adds the merged rows whose key an update changed. A row in a part that stays keeps its
@@ -238,23 +207,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if column == ID || !self.summary.has_updates(table, column) {
             return Ok(());
         }
-        let entry = self.catalogue.column_at(table, column)?;
+        let entry = self.base.catalogue.column_at(table, column)?;
         for update in RowId::between(site.counted.updates, site.frozen.rows(UPDATES)) {
-            let Some(row) = self.updated_row(update, table, column)? else {
+            let Some(row) = self.base.updated_row(update, table, column)? else {
                 continue;
             };
             // A row in a part that stays keeps its old value in this index.
-            if !self.is_taken_in(site, table, row) {
+            if !self.base.is_taken_in(site, table, row) {
                 continue;
             }
             let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
             let width = job.width - ID_BYTES;
             let place = part_mut(&mut old, 0, width);
-            let spot = self.spot_of(site, Side::Lost, table, row)?;
-            self.value_in(spot, table, row, &entry, place)?;
+            let spot = self.base.spot_of(site, Side::Lost, table, row)?;
+            self.base.value_in(spot, table, row, &entry, place)?;
             let place = part_mut(&mut new, 0, width);
-            let spot = self.spot_after(site, table, row)?;
-            self.value_in(spot, table, row, &entry, place)?;
+            let spot = self.base.spot_after(site, table, row)?;
+            self.base.value_in(spot, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
                 self.push_leading(site, job, side, row, sorter)?;
             }
@@ -266,18 +235,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let own = job.index.table;
         for delete in RowId::between(site.counted.deletes, site.frozen.rows(DELETES)) {
-            let (table, row) = self.deleted_row(delete)?;
+            let (table, row) = self.base.deleted_row(delete)?;
             if table == own {
-                if self.is_taken_in(site, own, row) && !self.is_hole(own, row)? {
+                if self.base.is_taken_in(site, own, row) && !self.base.is_hole(own, row)? {
                     self.push_entry(site, job, Side::Lost, row, sorter)?;
                 }
                 continue;
             }
             // Deletes cascade: all rows that lead to the deleted one lose their entries.
-            let slots = self.catalogue.slots_of(own).iter();
+            let slots = self.base.catalogue.slots_of(own).iter();
             let slot = slots.zip(0u8..).find(|(slot, _)| slot.table == table);
             if let Some((_, slot)) = slot {
-                let by_id = self.catalogue.find_index(own, slot, ID);
+                let by_id = self.base.catalogue.find_index(own, slot, ID);
                 self.push_listed(site, job, Side::Lost, (by_id, row), sorter)?;
             }
         }
@@ -297,7 +266,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if job.index.slot != OWN {
             return self.push_listed(site, job, side, (job.by_id, row), sorter);
         }
-        if !self.is_taken_in(site, table, row) || !self.counts(site, table, side, row)? {
+        if !self.base.is_taken_in(site, table, row) || !self.counts(site, table, side, row)? {
             return Ok(());
         }
         self.push_entry(site, job, side, row, sorter)
@@ -313,8 +282,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
         let table = job.index.table;
-        let mut listing = self.listing(by_id, &row.to_le_bytes())?;
-        while let Some(id) = self.next_listed(&mut listing)? {
+        let mut listing = self.base.listing(by_id, &row.to_le_bytes())?;
+        while let Some(id) = self.base.next_listed(&mut listing)? {
             if id.is_within(site.frozen.first(table)) {
                 break;
             }
@@ -327,6 +296,40 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns whether a row belongs to a side: the new part has no entries of deleted rows.
     fn counts(&mut self, site: &Site, table: TableId, side: Side, id: RowId) -> Result<bool> {
-        Ok(side == Side::Lost || self.lives_at(site, table, id)?)
+        Ok(side == Side::Lost || self.base.lives_at(site, table, id)?)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
+    pub(super) fn job(&self, number: usize) -> Result<Job> {
+        let index = self.catalogue.index(number)?;
+        let table = index.table;
+        let by_id = match index.slot {
+            OWN => None,
+            slot => self.catalogue.find_index(table, slot, ID),
+        };
+        Ok(Job {
+            index,
+            width: self.key_bytes(index)? + ID_BYTES,
+            source: self.catalogue.source(index)?,
+            by_id,
+        })
+    }
+
+    /// Returns whether parts with rows of `table` are merged into the new one.
+    fn takes_in(&self, site: &Site, table: TableId) -> bool {
+        self.part_rows(table) > site.frozen.first(table)
+    }
+
+    /// Returns whether a row is in one of the parts that are merged into the new one.
+    fn is_taken_in(&self, site: &Site, table: TableId, id: RowId) -> bool {
+        !id.is_within(site.frozen.first(table)) && id.is_within(self.part_rows(table))
+    }
+
+    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {
+        match side {
+            Side::Gained => self.spot_after(site, table, id),
+            Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
+        }
     }
 }

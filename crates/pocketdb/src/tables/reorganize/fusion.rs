@@ -13,10 +13,11 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
+use crate::tables::base::Base;
+use crate::tables::change::Tables;
 use crate::tables::id::ID_BYTES;
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::reorganize::Site;
-use crate::tables::store::Store;
 
 /// Number of frames of the fusion itself: two pages being written, and one of lost entries.
 const FUSION_FRAMES: usize = 3;
@@ -53,24 +54,24 @@ struct Writer {
     key: Vec<u8>,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Builds the keys of one index.
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
-        let job = self.job(number)?;
+        let job = self.base.job(number)?;
         // Lost entries go to a run first, because both sorts need the same frames.
         let lost = self.sorted_lost(site, &job)?;
-        let mut presents = self.present_entries(number, job.width)?;
+        let mut presents = self.base.present_entries(number, job.width)?;
         let frames = FUSION_FRAMES + PRESENT_FRAMES * presents.len();
         let gained = self.sorted_gained(site, &job, frames)?;
         let mut gained = Ahead::new(gained, job.width);
         let mut lost = Ahead::new(lost, job.width);
-        gained.advance(&mut self.pager)?;
-        lost.advance(&mut self.pager)?;
+        gained.advance(&mut self.base.pager)?;
+        lost.advance(&mut self.base.pager)?;
         let width = job.width - ID_BYTES;
         let mut writer = Writer {
-            records: self.pager.arena.lease(1)?,
-            ids: self.pager.arena.lease(1)?,
+            records: self.base.pager.arena.lease(1)?,
+            ids: self.base.pager.arena.lease(1)?,
             keys: Keys {
                 page: site.body.pages,
                 count: 0,
@@ -80,28 +81,30 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             total: 0,
             key: alloc::vec![0; width],
         };
-        self.pager.arena.area_mut(writer.records).fill(0);
-        self.pager.arena.area_mut(writer.ids).fill(0);
+        self.base.pager.arena.area_mut(writer.records).fill(0);
+        self.base.pager.arena.area_mut(writer.ids).fill(0);
         let mut record = alloc::vec![0; job.width];
-        let mut old = self.next_entry(&mut presents, &mut record)?;
+        let mut old = self.base.next_entry(&mut presents, &mut record)?;
         // One pass over five streams: equal entries of the old and the lost ones cancel out, and a
         // lost entry that no part has is skipped.
         while old || gained.there {
             if old && lost.is_before(&record) {
-                lost.advance(&mut self.pager)?;
+                lost.advance(&mut self.base.pager)?;
             } else if old && lost.is_equal(&record) {
-                old = self.next_entry(&mut presents, &mut record)?;
+                old = self.base.next_entry(&mut presents, &mut record)?;
             } else if old && !gained.is_before(&record) {
-                self.write_entry(site, &mut writer, &record)?;
-                old = self.next_entry(&mut presents, &mut record)?;
+                self.base.write_entry(site, &mut writer, &record)?;
+                old = self.base.next_entry(&mut presents, &mut record)?;
             } else {
-                self.write_entry(site, &mut writer, &gained.record)?;
-                gained.advance(&mut self.pager)?;
+                self.base.write_entry(site, &mut writer, &gained.record)?;
+                gained.advance(&mut self.base.pager)?;
             }
         }
-        self.finish_keys(site, number, &mut writer)
+        self.base.finish_keys(site, number, &mut writer)
     }
+}
 
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Opens the entries of the merged parts.
     fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
         let mut presents = Vec::new();

@@ -9,7 +9,6 @@ use crate::limits::PARTS_MAX;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::tables::part::Part;
-use crate::tables::store::Store;
 
 /// The rows that a reorganisation writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub enum Extent {
     Levels,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns the number of rows that are in no part.
     pub(super) fn new_rows(&self) -> u64 {
         let tables = self.catalogue.table_ids();
@@ -116,3 +115,4 @@ mod tests {
         assert!(sizes.first() > Some(&100));
     }
 }
+use crate::tables::base::Base;

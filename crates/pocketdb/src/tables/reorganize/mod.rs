@@ -23,12 +23,12 @@ use crate::pager::flash::{FlashError, Nand};
 use crate::pager::log::Log;
 use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
 use crate::pager::side::{Side, all_sides};
+use crate::tables::base::{Base, owner_of};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
-use crate::tables::change::Moment;
+use crate::tables::change::{Moment, Tables};
 use crate::tables::id::{RowId, TableId};
 use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
 use crate::tables::store::Store;
-use crate::tables::store::owner_of;
 
 /// The progress of a reorganisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,27 +84,27 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
         self.usable()?;
-        if self.has_changes() || self.in_transaction {
+        if self.tables.base.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
             ));
         }
-        self.pager.drop_temporary()?;
-        self.pager.allowance = Some(operations);
-        let result = self.do_tasks(extent, tasks);
-        self.pager.allowance = None;
+        self.tables.base.pager.drop_temporary()?;
+        self.tables.base.pager.allowance = Some(operations);
+        let result = self.tables.do_tasks(extent, tasks);
+        self.tables.base.pager.allowance = None;
         match result {
             Ok(progress) => Ok(progress),
             Err(Error::Stopped) => {
-                self.leave_task()?;
-                Ok(self.progress())
+                self.tables.base.leave_task()?;
+                Ok(self.tables.base.progress())
             }
             Err(Error::DeviceFull) => {
-                self.leave_task()?;
+                self.tables.base.leave_task()?;
                 Err(Error::DeviceFull)
             }
             Err(error) => {
-                self.pager.poison();
+                self.tables.base.pager.poison();
                 Err(error)
             }
         }
@@ -116,14 +116,134 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// A failure of the device or the secure store.
     pub fn cancel_reorganization(&mut self) -> Result<()> {
         self.usable()?;
-        if self.has_changes() || self.in_transaction {
+        if self.tables.base.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
             ));
         }
-        self.give_up()
+        self.tables.base.give_up()
     }
 
+    /// Returns the progress of the current reorganisation; finished if there is none.
+    pub fn progress(&self) -> Progress {
+        self.tables.base.progress()
+    }
+
+    /// Returns the number of reorganisations completed since the database was created.
+    pub fn instance(&self) -> u32 {
+        self.tables.base.instance()
+    }
+
+    /// Returns the number of reorganised parts; each costs a search in every index.
+    pub fn parts(&self) -> usize {
+        self.tables.base.parts.len()
+    }
+}
+
+impl<F: Nand, S: SecureStore> Tables<F, S> {
+    fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
+        if extent == Extent::Whole && self.base.pager.committed.part.kept > 0 {
+            self.base.give_up()?;
+        }
+        if !self.base.pager.committed.part.building {
+            let kept = match extent {
+                Extent::Whole => 0,
+                Extent::Levels if self.base.new_rows() == 0 => return Ok(self.base.progress()),
+                Extent::Levels => self.base.parts_to_keep(),
+            };
+            self.base.begin_part(kept)?;
+        }
+        for _ in 0..tasks {
+            let number = self.base.pager.committed.part.tasks as usize;
+            let Some(task) = self.base.tasks().nth(number) else {
+                break;
+            };
+            self.do_task(task)?;
+        }
+        let mut progress = self.base.progress();
+        if progress.done == progress.tasks {
+            // The window is rewritten, which cannot be abandoned in between.
+            self.base.pager.allowance = None;
+            if let Err(error) = self.use_part() {
+                self.base.pager.poison();
+                return Err(error);
+            }
+            progress.finished = true;
+        }
+        Ok(progress)
+    }
+
+    fn do_task(&mut self, task: Task) -> Result<()> {
+        loop {
+            match self.try_task(task) {
+                // The failed block is abandoned; the task starts again after it.
+                Err(Error::Flash(FlashError::BadBlock)) => self.base.leave_task()?,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_task(&mut self, task: Task) -> Result<()> {
+        // A task begins with all frames, whatever an abandoned one still leases.
+        self.base.pager.arena.reset();
+        self.base.pager.grown = [0; 2];
+        let state = self.base.pager.committed.part;
+        let mut site = self.base.site()?;
+        match task {
+            Task::Section { table, section } => self.build_section(&mut site, table, section)?,
+            Task::Index(index) => self.build_keys(&mut site, index)?,
+        }
+        self.base.pager.arena.reset();
+        self.base.pager.drop_temporary()?;
+        self.base.finish_part(PartState {
+            tasks: state.tasks + 1,
+            next: Level {
+                body: site.body.pages,
+                lists: site.lists.pages,
+                ..state.next
+            },
+            ..state
+        })
+    }
+
+    /// Replaces the merged parts by the new one, and frees their blocks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn use_part(&mut self) -> Result<()> {
+        // Waiting rows are rewritten under the next generation; the pages before become unreadable
+        // with its keys.
+        self.base.pager.densify()?;
+        // No block is taken from here on, because directory entries of parts in use are removed.
+        let catalogue = self.base.move_catalogue()?;
+        let state = self.base.pager.committed.part;
+        for level in state.merged() {
+            self.base.pager.disown_side(Side::new(level.side))?;
+        }
+        let part = self.base.read_part_state(self.base.pager.building_side())?;
+        for table in self.base.catalogue.table_ids() {
+            let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
+            self.base.pager.disown_before(owner_of(table), chunk)?;
+        }
+        self.base.pager.keep_disowned();
+        let after = state.advanced();
+        let record = RootRecord {
+            catalogue,
+            ..self.base.record_with(after)?
+        };
+        self.base.pager.finish(&record)?;
+        for side in all_sides() {
+            if state.is_in_use(side) && !after.is_in_use(side) {
+                self.base.pager.destroy_generation(side)?;
+            }
+        }
+        self.base.pager.grown = [0; 2];
+        self.base.read_parts()?;
+        self.base.pager.remark_blocks()?;
+        self.summary.clear();
+        self.summarize()
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     fn give_up(&mut self) -> Result<()> {
         if !self.pager.committed.part.building {
             return Ok(());
@@ -137,7 +257,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         let state = self.pager.committed.part;
         Progress {
             done: if state.building { state.tasks } else { 0 },
@@ -147,45 +267,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the number of reorganisations completed since the database was created.
-    pub fn instance(&self) -> u32 {
+    pub(crate) fn instance(&self) -> u32 {
         self.pager.committed.part.instance
-    }
-
-    /// Returns the number of reorganised parts; each costs a search in every index.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
-    }
-
-    fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
-        if extent == Extent::Whole && self.pager.committed.part.kept > 0 {
-            self.give_up()?;
-        }
-        if !self.pager.committed.part.building {
-            let kept = match extent {
-                Extent::Whole => 0,
-                Extent::Levels if self.new_rows() == 0 => return Ok(self.progress()),
-                Extent::Levels => self.parts_to_keep(),
-            };
-            self.begin_part(kept)?;
-        }
-        for _ in 0..tasks {
-            let number = self.pager.committed.part.tasks as usize;
-            let Some(task) = self.tasks().nth(number) else {
-                break;
-            };
-            self.do_task(task)?;
-        }
-        let mut progress = self.progress();
-        if progress.done == progress.tasks {
-            // The window is rewritten, which cannot be abandoned in between.
-            self.pager.allowance = None;
-            if let Err(error) = self.use_part() {
-                self.pager.poison();
-                return Err(error);
-            }
-            progress.finished = true;
-        }
-        Ok(progress)
     }
 
     /// Returns the tasks, referenced tables first.
@@ -277,39 +360,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(record)
     }
 
-    fn do_task(&mut self, task: Task) -> Result<()> {
-        loop {
-            match self.try_task(task) {
-                // The failed block is abandoned; the task starts again after it.
-                Err(Error::Flash(FlashError::BadBlock)) => self.leave_task()?,
-                result => return result,
-            }
-        }
-    }
-
-    fn try_task(&mut self, task: Task) -> Result<()> {
-        // A task begins with all frames, whatever an abandoned one still leases.
-        self.pager.arena.reset();
-        self.pager.grown = [0; 2];
-        let state = self.pager.committed.part;
-        let mut site = self.site()?;
-        match task {
-            Task::Section { table, section } => self.build_section(&mut site, table, section)?,
-            Task::Index(index) => self.build_keys(&mut site, index)?,
-        }
-        self.pager.arena.reset();
-        self.pager.drop_temporary()?;
-        self.finish_part(PartState {
-            tasks: state.tasks + 1,
-            next: Level {
-                body: site.body.pages,
-                lists: site.lists.pages,
-                ..state.next
-            },
-            ..state
-        })
-    }
-
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn site(&mut self) -> Result<Site> {
         let state = self.pager.committed.part;
@@ -342,41 +392,5 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.grown = [0; 2];
         self.pager.drop_temporary()?;
         Ok(self.pager.remark_blocks()?)
-    }
-
-    /// Replaces the merged parts by the new one, and frees their blocks.
-    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
-    fn use_part(&mut self) -> Result<()> {
-        // Waiting rows are rewritten under the next generation; the pages before become unreadable
-        // with its keys.
-        self.pager.densify()?;
-        // No block is taken from here on, because directory entries of parts in use are removed.
-        let catalogue = self.move_catalogue()?;
-        let state = self.pager.committed.part;
-        for level in state.merged() {
-            self.pager.disown_side(Side::new(level.side))?;
-        }
-        let part = self.read_part_state(self.pager.building_side())?;
-        for table in self.catalogue.table_ids() {
-            let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
-            self.pager.disown_before(owner_of(table), chunk)?;
-        }
-        self.pager.keep_disowned();
-        let after = state.advanced();
-        let record = RootRecord {
-            catalogue,
-            ..self.record_with(after)?
-        };
-        self.pager.finish(&record)?;
-        for side in all_sides() {
-            if state.is_in_use(side) && !after.is_in_use(side) {
-                self.pager.destroy_generation(side)?;
-            }
-        }
-        self.pager.grown = [0; 2];
-        self.read_parts()?;
-        self.pager.remark_blocks()?;
-        self.summary.clear();
-        self.summarize()
     }
 }

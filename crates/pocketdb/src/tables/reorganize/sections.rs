@@ -7,12 +7,13 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::ROLE_PART;
+use crate::tables::base::{Base, rows_per_page};
+use crate::tables::change::Tables;
 use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::part::{GROUPS, JOINS, LIVE, LIVE_PER_PAGE, section_number};
 use crate::tables::reorganize::Site;
-use crate::tables::store::{Store, rows_per_page};
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     pub(super) fn build_section(
         &mut self,
@@ -33,17 +34,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         } else {
             self.build_records(site, table, section)?;
         }
-        Ok(self
-            .pager
-            .set_entry(frozen.side.contents, section_number(table, section), &entry)?)
+        Ok(self.base.pager.set_entry(
+            frozen.side.contents,
+            section_number(table, section),
+            &entry,
+        )?)
     }
 
     /// Writes one bit for each row; returns whether some rows are not live.
     fn build_live(&mut self, site: &mut Site, table: TableId) -> Result<bool> {
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let until = site.until();
-        let page = self.pager.arena.lease(1)?;
-        self.pager.arena.area_mut(page).fill(0);
+        let page = self.base.pager.arena.lease(1)?;
+        self.base.pager.arena.area_mut(page).fill(0);
         let mut holes = false;
         // Deleted rows keep their places, so that a record is found by its id alone.
         for row in 0..rows {
@@ -51,47 +54,51 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if self.was_deleted(table, RowId::after(first + row), until)? {
                 holes = true;
             } else {
-                set_bit(self.pager.arena.area_mut(page), bit as usize);
+                set_bit(self.base.pager.arena.area_mut(page), bit as usize);
             }
             if bit + 1 == LIVE_PER_PAGE || row + 1 == rows {
-                self.pager.part_append(&mut site.body, ROLE_PART, page)?;
+                self.base
+                    .pager
+                    .part_append(&mut site.body, ROLE_PART, page)?;
             }
         }
-        self.pager.arena.release(page);
+        self.base.pager.arena.release(page);
         Ok(holes)
     }
 
     /// Writes the records of a section for each row; zeros for deleted ones.
     fn build_records(&mut self, site: &mut Site, table: TableId, section: u32) -> Result<()> {
-        let (own, all) = self.catalogue.widths(table);
+        let (own, all) = self.base.catalogue.widths(table);
         let width = match section {
             JOINS => all - own,
-            _ => self.catalogue.group_width(table, section - GROUPS),
+            _ => self.base.catalogue.group_width(table, section - GROUPS),
         };
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let per_page = rows_per_page(width);
-        let page = self.pager.arena.lease(1)?;
-        self.pager.arena.area_mut(page).fill(0);
+        let page = self.base.pager.arena.lease(1)?;
+        self.base.pager.arena.area_mut(page).fill(0);
         let mut record = Scratch::new(width);
         for row in 0..rows {
             let id = RowId::after(first + row);
             // A deleted row leaves zeros: nothing of it is copied under new keys.
-            if self.lives_at(site, table, id)? {
+            if self.base.lives_at(site, table, id)? {
                 if section == JOINS {
                     for (slot, place) in record.chunks_mut(ID_BYTES).enumerate() {
-                        put(place, 0, &self.join_id(table, id, slot)?.to_le_bytes());
+                        put(place, 0, &self.base.join_id(table, id, slot)?.to_le_bytes());
                     }
                 } else {
                     self.copy_group(site, table, section - GROUPS, id, &mut record)?;
                 }
                 let at = (row % per_page) as usize * width;
-                put(self.pager.arena.area_mut(page), at, &record);
+                put(self.base.pager.arena.area_mut(page), at, &record);
             }
             if (row + 1).is_multiple_of(per_page) || row + 1 == rows {
-                self.pager.part_append(&mut site.body, ROLE_PART, page)?;
+                self.base
+                    .pager
+                    .part_append(&mut site.body, ROLE_PART, page)?;
             }
         }
-        self.pager.arena.release(page);
+        self.base.pager.arena.release(page);
         Ok(())
     }
 
@@ -105,8 +112,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         record: &mut [u8],
     ) -> Result<()> {
         let until = site.until();
-        for number in self.catalogue.column_ids(table) {
-            let column = self.catalogue.column_at(table, number)?;
+        for number in self.base.catalogue.column_ids(table) {
+            let column = self.base.catalogue.column_at(table, number)?;
             if column.width == 0 || u32::from(column.group) != group {
                 continue;
             }
@@ -116,7 +123,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         Ok(())
     }
+}
 
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns whether a row was live at the start of the reorganisation; its table's first section
     /// is written.
     pub(super) fn lives_at(&mut self, site: &Site, table: TableId, id: RowId) -> Result<bool> {
