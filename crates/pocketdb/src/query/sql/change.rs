@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{part_mut, put, small};
 use crate::pager::flash::Nand;
@@ -9,9 +10,11 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::pager::sort::{Run, RunWriter};
-use crate::query::rows::{Chunk, Rows};
+use crate::query::chunk::Chunk;
+use crate::query::rows::{Rows, rows_of};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
+use crate::query::stream::Candidates;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
 use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
@@ -166,9 +169,9 @@ struct Ids {
 }
 
 impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
-    fn take(&mut self, tables: &mut Tables<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
-        let id = chunk.id(tables, row, 0);
-        self.writer.put(&mut tables.base.pager, &id.to_le_bytes())?;
+    fn take(&mut self, pager: &mut Pager<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(&pager.arena, row, 0);
+        self.writer.put(pager, &id.to_le_bytes())?;
         Ok(true)
     }
 }
@@ -342,7 +345,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
 
     /// Returns the rows of a change; all are collected before the first is changed.
     fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
-        let mut candidates = self.candidates(select.table, &select.condition)?;
+        let mut candidates = Candidates::new(self, select.table, &select.condition)?;
         let mut ids = Ids {
             writer: RunWriter::begin(&mut self.base.pager, 4)?,
         };
@@ -351,7 +354,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             .pager
             .arena
             .lease(2.min(self.base.pager.arena.spare()))?;
-        self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
+        rows_of(self, select, &mut candidates, area, usize::MAX, &mut ids)?;
         self.base.pager.arena.release(area);
         Ok(ids.writer.finish(&mut self.base.pager)?)
     }

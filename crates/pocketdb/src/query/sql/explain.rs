@@ -7,8 +7,10 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::Effort;
 use crate::query::condition::Reach;
+use crate::query::pipeline::run_select;
 use crate::query::select::{Function, Heading, Output, Row, Sink};
 use crate::query::sql::select::Query;
+use crate::query::stream::Candidates;
 use crate::tables::catalogue::{ID, OWN};
 use crate::tables::store::Store;
 use crate::tables::value::ValueType;
@@ -35,11 +37,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let select = &query.select;
         let before = self.counters();
         self.tables.base.pager.effort = Effort::default();
-        let mut candidates = self.tables.candidates(select.table, &select.condition)?;
+        let mut candidates = Candidates::new(&mut self.tables, select.table, &select.condition)?;
         let answered = candidates.answered;
-        let rows = self
-            .tables
-            .run_select(select, &mut candidates, &mut Nowhere)?;
+        let rows = run_select(&mut self.tables, select, &mut candidates, &mut Nowhere)?;
         let (after, effort) = (self.counters(), self.tables.base.pager.effort);
         sink.begin(&[Heading {
             name: "explanation",

@@ -15,10 +15,12 @@ use crate::limits::{OUTPUTS_MAX, STATEMENT_BYTES_MAX};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::series::Series;
+use crate::query::pipeline::run_select;
 use crate::query::select::{Heading, Sink};
 use crate::query::sql::change::Change;
 use crate::query::sql::parser::Parser;
 use crate::query::sql::select::{Query, Title};
+use crate::query::stream::Candidates;
 use crate::tables::catalogue::{Catalogue, TableDefinition};
 use crate::tables::store::Store;
 use crate::tables::value::Value;
@@ -201,8 +203,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
         self.show_headings(query, sink)?;
         let select = &query.select;
-        let mut candidates = self.tables.candidates(select.table, &select.condition)?;
-        self.tables.run_select(select, &mut candidates, sink)
+        let mut candidates = Candidates::new(&mut self.tables, select.table, &select.condition)?;
+        run_select(&mut self.tables, select, &mut candidates, sink)
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the query.
