@@ -83,18 +83,6 @@ impl<'a, 'c> Parser<'a, 'c> {
         })
     }
 
-    /// Returns this parser, at the same position, with another catalogue.
-    pub(crate) fn with_catalogue<'d>(self, catalogue: &'d Catalogue) -> Parser<'a, 'd> {
-        Parser {
-            tokens: self.tokens,
-            catalogue,
-            parameters: self.parameters,
-            used: self.used,
-            tables: self.tables,
-            depth: self.depth,
-        }
-    }
-
     /// Returns whether the current token is `word`.
     pub(crate) fn is(&self, word: &str) -> bool {
         match self.tokens.token {
