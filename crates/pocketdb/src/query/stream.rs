@@ -74,7 +74,7 @@ impl Source {
             hash: base.pager.seal.hash(number_of(index), trimmed(key)),
             below: base.count(table).saturating_add(1),
             cursor: None,
-            listing: base.listing(index, key)?,
+            listing: Listing::of(base, index, key)?,
         }))
     }
 
@@ -112,12 +112,12 @@ impl FromIndex {
                 self.below = rows;
                 return Ok(Some(RowId::new(rows)));
             }
-            let cursor = base.cursor(usize::from(self.number), self.hash, rows)?;
+            let cursor = Cursor::new(base, usize::from(self.number), self.hash, rows)?;
             self.cursor.insert(cursor)
         };
-        match base.advance(cursor)? {
+        match cursor.next(base)? {
             Some(id) => Ok(Some(id)),
-            None => base.next_listed(&mut self.listing),
+            None => self.listing.next(&mut base.pager),
         }
     }
 }
@@ -372,7 +372,7 @@ impl<F: Nand, S: SecureStore> Planner<'_, '_, '_, F, S> {
             Comparison::Between => (Some((&*first, true)), Some((&*second, true))),
             _ => return Ok(None),
         };
-        let mut listing = self.tables.base.listing_between(index, low, high)?;
+        let mut listing = Listing::between(&mut self.tables.base, index, low, high)?;
         if listing.left() > rows / RANGE_SHARE && !self.is_scattered(test)? {
             return Ok(None);
         }
@@ -383,7 +383,7 @@ impl<F: Nand, S: SecureStore> Planner<'_, '_, '_, F, S> {
             .arena
             .lease((self.tables.base.pager.arena.spare() / 2).max(1))?;
         let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
-        while let Some(id) = self.tables.base.next_listed(&mut listing)? {
+        while let Some(id) = listing.next(&mut self.tables.base.pager)? {
             sorter.push(&mut self.tables.base.pager, &descending(id.number()))?;
         }
         let listed = list_of(&mut self.tables.base.pager, &mut sorter)?;
@@ -474,7 +474,7 @@ impl<F: Nand, S: SecureStore> Planner<'_, '_, '_, F, S> {
             .arena
             .lease(SORT_FRAMES.min(self.tables.base.pager.arena.spare()))?;
         let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
-        while let Some(update) = self.tables.base.next_found(&mut updates)? {
+        while let Some(update) = updates.next(&mut self.tables.base)? {
             if let Some(id) = self.tables.base.updated_row(update, target, column)? {
                 self.push_leading_to(test.reach.slot, id, &mut sorter)?;
             }

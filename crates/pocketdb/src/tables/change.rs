@@ -3,6 +3,7 @@
 //! Rows and indexes keep the *base* value, with which a row was inserted. A delete names one row;
 //! all rows that reference it are deleted with it.
 
+use crate::Search;
 use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part, put, small, take};
 use crate::pager::flash::Nand;
@@ -338,9 +339,9 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         table: TableId,
         column: ColumnId,
         value: &[u8],
-    ) -> Result<crate::tables::index::Search> {
+    ) -> Result<Search> {
         let name = self.base.value_name(table, column, value);
-        self.base.begin_search(UPDATES_BY_VALUE, &name)
+        Search::new(&mut self.base, UPDATES_BY_VALUE, &name)
     }
 
     /// Adds all deletes and updates to an empty summary.
@@ -365,11 +366,11 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
     /// Returns the newest delete or update with `key` in an index, up to number `until`.
     fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<RowId>> {
-        let mut search = self.begin_search(index, key)?;
-        let mut found = self.next_found(&mut search)?;
+        let mut search = Search::new(self, index, key)?;
+        let mut found = search.next(self)?;
         // A search descends: what came after the moment is skipped.
         while found.is_some_and(|change| !change.is_within(until)) {
-            found = self.next_found(&mut search)?;
+            found = search.next(self)?;
         }
         Ok(found)
     }

@@ -8,6 +8,7 @@ pub(crate) mod id;
 pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod memory;
+pub(crate) mod pair;
 pub(crate) mod part;
 pub(crate) mod recovery;
 pub(crate) mod reorganize;

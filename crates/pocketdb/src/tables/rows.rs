@@ -60,7 +60,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if column.width > 0
                 && let Some(place) = out.get_mut(at..at + usize::from(column.width))
             {
-                self.tables.base.value_in(spot, table, id, &column, place)?;
+                spot.value(&mut self.tables.base, table, id, &column, place)?;
             }
         }
         Ok(())
@@ -174,7 +174,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         match self.spot(table, id) {
-            Some(spot) => self.value_in(spot, table, id, column, out),
+            Some(spot) => spot.value(self, table, id, column, out),
             None => self.read_unit(table, id, usize::from(column.at), out),
         }
     }
@@ -188,7 +188,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         match self.spot(table, id) {
-            Some(spot) => self.hidden_in(spot, table, id, at, out),
+            Some(spot) => spot.hidden(self, table, id, at, out),
             None => self.read_unit(table, id, at, out),
         }
     }
@@ -216,7 +216,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns one id of a join row.
     pub(crate) fn join_id(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
         if let Some(spot) = self.spot(table, id) {
-            return self.join_id_in(spot, table, id, slot);
+            return spot.join_id(self, table, id, slot);
         }
         let (own, all) = self.catalogue.widths(table);
         if !id.is_within(self.placed(table)) {

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{narrow, put, short};
 use crate::pager::directory::Entry;
@@ -68,134 +69,119 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         let pages = self.base.unit_pages(table);
         let temporary = self.base.pager.temporary.pages;
         loop {
-            let start = self.base.unit_start(pages)?;
+            let start = start_of(&mut self.base.pager, pages)?;
             let site = Site {
                 table,
                 unit: self.base.pager.committed.units(owner_of(table)),
                 epoch: self.base.pager.committed.epoch,
                 page: start,
             };
-            let built = self.build_unit(site);
+            let built = site.build(self);
             if built != Err(Error::Flash(FlashError::BadBlock)) && temporary == 0 {
                 // A statement's own temporary log stays until the statement ends.
                 self.base.pager.drop_temporary()?;
             }
-            match built.and_then(|()| self.base.finish_unit(site, start, pages)) {
+            match built.and_then(|()| site.finish(&mut self.base, start, pages)) {
                 Ok(()) => return Ok(()),
-                Err(Error::Flash(FlashError::BadBlock)) => self.base.abandon(start, pages),
+                Err(Error::Flash(FlashError::BadBlock)) => {
+                    abandon(&mut self.base.pager, start, pages)
+                }
                 Err(error) => {
-                    self.base.abandon(start, pages);
+                    abandon(&mut self.base.pager, start, pages);
                     return Err(error);
                 }
             }
         }
     }
-
-    fn build_unit(&mut self, mut site: Site) -> Result<()> {
-        self.base.pager.arena.reset();
-        let (own, all) = self.base.catalogue.widths(site.table);
-        let area = self.base.pager.arena.lease(1)?;
-        self.base.build_rows(&mut site, ROLE_DATA, 0, own, area)?;
-        self.base
-            .build_rows(&mut site, ROLE_JOIN, own, all - own, area)?;
-        self.base.pager.arena.release(area);
-        self.build_indexes(&mut site)
-    }
 }
 
-impl<F: Nand, S: SecureStore> Base<F, S> {
-    #[inline(never)] // Keeps its local variables off the stack while the unit is built.
-    fn finish_unit(&mut self, site: Site, start: u32, pages: u32) -> Result<()> {
-        let entry = Entry {
-            page: start,
-            epoch: site.epoch,
-            rows: short(UNIT_ROWS as usize),
-        };
-        self.pager
-            .set_entry(owner_of(site.table), site.unit, &entry)?;
-        let mut record: RootRecord = self.pager.next_record()?;
-        record.unit_next = start + pages;
-        record.epoch += 1;
-        if let Some(state) = record.tables.get_mut(site.table.place()) {
-            state.units += 1;
-        }
-        let owner = owner_of(site.table);
-        self.pager
-            .count_entry(&mut record.directory, owner, site.unit, &entry);
-        record.buffer_start = self.pager.window.oldest(&record);
-        Ok(self.pager.finish(&record)?)
-    }
-
-    /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
-    fn unit_start(&mut self, pages: u32) -> Result<u32> {
-        let next = self.pager.committed.unit_next;
-        if !next.is_multiple_of(BLOCK_PAGES) {
-            let first = next / BLOCK_PAGES + 1;
-            let last = (next + pages - 1) / BLOCK_PAGES;
-            if (first..=last).all(|block| self.pager.blocks.is_free(block)) {
-                (first..=last).for_each(|block| self.pager.blocks.mark(block));
-                return Ok(next);
-            }
-        }
-        let block = self.pager.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
-        Ok(block * BLOCK_PAGES)
-    }
-
-    /// Abandons the programmed pages of a unit; the next attempt uses other pages.
-    fn abandon(&mut self, start: u32, pages: u32) {
-        let last = (start + pages - 1) / BLOCK_PAGES;
-        (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.pager.blocks.free(block));
-        self.pager.committed.unit_next = 0;
-        self.pager.committed.epoch += 1;
+impl Site {
+    fn build<F: Nand, S: SecureStore>(mut self, tables: &mut Tables<F, S>) -> Result<()> {
+        tables.base.pager.arena.reset();
+        let (own, all) = tables.base.catalogue.widths(self.table);
+        let area = tables.base.pager.arena.lease(1)?;
+        self.build_rows(&mut tables.base, ROLE_DATA, 0, own, area)?;
+        self.build_rows(&mut tables.base, ROLE_JOIN, own, all - own, area)?;
+        tables.base.pager.arena.release(area);
+        self.build_indexes(tables)
     }
 
     /// Programs `width` bytes from offset `from` of every row of the unit.
     #[inline(never)] // Keeps its local variables off the stack of the indexes.
-    fn build_rows(
+    fn build_rows<F: Nand, S: SecureStore>(
         &mut self,
-        site: &mut Site,
+        base: &mut Base<F, S>,
         role: u8,
         from: usize,
         width: usize,
         area: Area,
     ) -> Result<()> {
         let per_page = rows_per_page(width);
-        let first = site.unit * UNIT_ROWS + 1;
+        let first = self.unit * UNIT_ROWS + 1;
         let mut row = Scratch::new(width);
         for page in 0..pages_for(width) {
-            self.pager.arena.area_mut(area).fill(0);
+            base.pager.arena.area_mut(area).fill(0);
             for slot in 0..per_page.min(UNIT_ROWS - page * per_page) {
                 let id = first + page * per_page + slot;
-                self.pager
-                    .read_waiting(owner_of(site.table), id, from, &mut row)?;
+                base.pager
+                    .read_waiting(owner_of(self.table), id, from, &mut row)?;
                 let at = slot as usize * width;
-                put(self.pager.arena.area_mut(area), at, &row);
+                put(base.pager.arena.area_mut(area), at, &row);
             }
-            self.program_unit_page(site, role, area, 0)?;
+            self.program(&mut base.pager, role, area, 0)?;
         }
         Ok(())
     }
 
     /// Closes and programs page `number` of `area` as the next page of the unit.
-    pub(crate) fn program_unit_page(
+    pub(crate) fn program<F: Nand, S: SecureStore>(
         &mut self,
-        site: &mut Site,
+        pager: &mut Pager<F, S>,
         role: u8,
         area: Area,
         number: usize,
     ) -> Result<()> {
         let identity = PageIdentity {
             role,
-            ..data_identity(site.page, site.epoch, site.table, site.unit)
+            ..data_identity(self.page, self.epoch, self.table, self.unit)
         };
-        self.pager
+        pager
             .seal
-            .close(&identity, self.pager.arena.area_page(area, number));
-        self.pager.program(site.page, area, number)?;
-        site.page += 1;
+            .close(&identity, pager.arena.area_page(area, number));
+        pager.program(self.page, area, number)?;
+        self.page += 1;
         Ok(())
     }
 
+    #[inline(never)] // Keeps its local variables off the stack while the unit is built.
+    fn finish<F: Nand, S: SecureStore>(
+        self,
+        base: &mut Base<F, S>,
+        start: u32,
+        pages: u32,
+    ) -> Result<()> {
+        let entry = Entry {
+            page: start,
+            epoch: self.epoch,
+            rows: short(UNIT_ROWS as usize),
+        };
+        base.pager
+            .set_entry(owner_of(self.table), self.unit, &entry)?;
+        let mut record: RootRecord = base.pager.next_record()?;
+        record.unit_next = start + pages;
+        record.epoch += 1;
+        if let Some(state) = record.tables.get_mut(self.table.place()) {
+            state.units += 1;
+        }
+        let owner = owner_of(self.table);
+        base.pager
+            .count_entry(&mut record.directory, owner, self.unit, &entry);
+        record.buffer_start = base.pager.window.oldest(&record);
+        Ok(base.pager.finish(&record)?)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns the number of pages of a unit of `table`: rows, join rows, and a pair for every
     /// index.
     pub(crate) fn unit_pages(&self, table: TableId) -> u32 {
@@ -224,4 +210,27 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         }
         Ok(u64::from(pages))
     }
+}
+
+/// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
+fn start_of<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>, pages: u32) -> Result<u32> {
+    let next = pager.committed.unit_next;
+    if !next.is_multiple_of(BLOCK_PAGES) {
+        let first = next / BLOCK_PAGES + 1;
+        let last = (next + pages - 1) / BLOCK_PAGES;
+        if (first..=last).all(|block| pager.blocks.is_free(block)) {
+            (first..=last).for_each(|block| pager.blocks.mark(block));
+            return Ok(next);
+        }
+    }
+    let block = pager.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
+    Ok(block * BLOCK_PAGES)
+}
+
+/// Abandons the programmed pages of a unit; the next attempt uses other pages.
+fn abandon<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>, start: u32, pages: u32) {
+    let last = (start + pages - 1) / BLOCK_PAGES;
+    (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| pager.blocks.free(block));
+    pager.committed.unit_next = 0;
+    pager.committed.epoch += 1;
 }

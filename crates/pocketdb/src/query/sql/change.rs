@@ -1,5 +1,6 @@
 //! `INSERT`, `UPDATE` and `DELETE`.
 
+use crate::Search;
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::Pager;
@@ -351,8 +352,8 @@ impl<F: Nand, S: SecureStore> Target<'_, F, S> {
     ) -> Result<Option<RowId>> {
         let missing = Error::Defect("a unique column has an index");
         let index = self.tables.base.catalogue.find_index(table, slot, column);
-        let mut search = self.tables.base.begin_search(index.ok_or(missing)?, key)?;
-        while let Some(id) = self.tables.base.next_found(&mut search)? {
+        let mut search = Search::new(&mut self.tables.base, index.ok_or(missing)?, key)?;
+        while let Some(id) = search.next(&mut self.tables.base)? {
             if !self.tables.is_deleted(table, id)? {
                 return Ok(Some(id));
             }

@@ -13,7 +13,8 @@ use crate::tables::base::Base;
 use crate::tables::catalogue::{DELETES, ID, Index, OWN, UPDATES};
 use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
-use crate::tables::keys::{IDS_PER_PAGE, Keys};
+use crate::tables::index::key_bytes;
+use crate::tables::keys::{IDS_PER_PAGE, Keys, Listing};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
 
@@ -105,7 +106,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         let rows = site.frozen.rows(table);
         if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
             // Keys are read in the row order of their table, unless there are few new rows.
-            let keys = self.base.keys(site.frozen.side, by_id)?;
+            let keys = Keys::read(&mut self.base, site.frozen.side, by_id)?;
             let lists = site.frozen.own(table).div_ceil(IDS_PER_PAGE);
             if rows.saturating_sub(old) > keys.pages()? + lists {
                 return self.push_by_source(site, job, &keys, sorter);
@@ -129,28 +130,28 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let old = self.base.part_rows(job.index.table);
-        let side = site.frozen.side;
+        let _side = site.frozen.side;
         let (table, column) = job.source;
         let column = self.base.catalogue.column_at(table, column)?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
         let mut source = [0u8; ID_BYTES];
-        let mut next = self.base.record(side, keys, 0, &mut source)?;
+        let mut next = keys.record(&mut self.base.pager, 0, &mut source)?;
         for number in 0..keys.count {
             let row = RowId::new(u32::from_be_bytes(source));
-            let end = self.base.record(side, keys, number + 1, &mut source)?;
+            let end = keys.record(&mut self.base.pager, number + 1, &mut source)?;
             let mut known = false;
             // The newest ids come first.
             for place in next..end {
-                let id = self.base.list_id(side.lists, keys.list, place)?;
+                let id = keys.id(&mut self.base.pager, place)?;
                 if id.is_within(old) {
                     break;
                 }
                 if !known {
                     let key = part_mut(record, 0, key_bytes);
                     let spot = self.base.spot_after(site, table, row)?;
-                    self.base.value_in(spot, table, row, &column, key)?;
+                    spot.value(&mut self.base, table, row, &column, key)?;
                     known = true;
                 }
                 put(record, key_bytes, &descending(id.number()));
@@ -179,7 +180,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             OWN => id,
             slot => {
                 let spot = self.base.spot_of(site, side, own, id)?;
-                self.base.join_id_in(spot, own, id, usize::from(slot))?
+                spot.join_id(&mut self.base, own, id, usize::from(slot))?
             }
         };
         let key = part_mut(record, 0, key_bytes);
@@ -188,7 +189,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         } else {
             let entry = self.base.catalogue.column_at(table, column)?;
             let spot = self.base.spot_of(site, side, table, row)?;
-            self.base.value_in(spot, table, row, &entry, key)?;
+            spot.value(&mut self.base, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id.number()));
         Ok(sorter.push(&mut self.base.pager, record)?)
@@ -220,10 +221,10 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             let width = job.width - ID_BYTES;
             let place = part_mut(&mut old, 0, width);
             let spot = self.base.spot_of(site, Side::Lost, table, row)?;
-            self.base.value_in(spot, table, row, &entry, place)?;
+            spot.value(&mut self.base, table, row, &entry, place)?;
             let place = part_mut(&mut new, 0, width);
             let spot = self.base.spot_after(site, table, row)?;
-            self.base.value_in(spot, table, row, &entry, place)?;
+            spot.value(&mut self.base, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
                 self.push_leading(site, job, side, row, sorter)?;
             }
@@ -282,8 +283,8 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
     ) -> Result<()> {
         let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
         let table = job.index.table;
-        let mut listing = self.base.listing(by_id, &row.to_le_bytes())?;
-        while let Some(id) = self.base.next_listed(&mut listing)? {
+        let mut listing = Listing::of(&mut self.base, by_id, &row.to_le_bytes())?;
+        while let Some(id) = listing.next(&mut self.base.pager)? {
             if id.is_within(site.frozen.first(table)) {
                 break;
             }
@@ -310,7 +311,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         };
         Ok(Job {
             index,
-            width: self.key_bytes(index)? + ID_BYTES,
+            width: key_bytes(&self.catalogue, index)? + ID_BYTES,
             source: self.catalogue.source(index)?,
             by_id,
         })

@@ -11,7 +11,6 @@ use crate::pager::directory::Entry;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
-use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
 use crate::tables::base::Base;
 use crate::tables::change::Tables;
@@ -26,7 +25,6 @@ const PRESENT_FRAMES: usize = 3;
 
 /// The entries of a merged part in order.
 struct Present {
-    side: PartSide,
     keys: Keys,
     /// The key being read, and its remaining ids.
     number: u32,
@@ -73,6 +71,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             records: self.base.pager.arena.lease(1)?,
             ids: self.base.pager.arena.lease(1)?,
             keys: Keys {
+                side: site.frozen.side,
                 page: site.body.pages,
                 count: 0,
                 list: site.lists.pages,
@@ -115,9 +114,8 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
             let Some(side) = part.map(|part| part.side) else {
                 continue;
             };
-            let keys = self.keys(side, number)?;
+            let keys = Keys::read(self, side, number)?;
             let mut present = Present {
-                side,
                 keys,
                 number: 0,
                 next: 0,
@@ -151,18 +149,18 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
     /// Advances to the next entry of a part; returns `false` after the last one.
     fn next_present(&mut self, present: &mut Present) -> Result<bool> {
-        let (side, keys) = (present.side, present.keys);
+        let keys = present.keys;
         while present.next == present.end {
             if present.number == keys.count {
                 return Ok(false);
             }
             let number = present.number;
             // The end first: the record read last leaves its key.
-            present.end = self.record(side, &keys, number + 1, &mut present.key)?;
-            present.next = self.record(side, &keys, number, &mut present.key)?;
+            present.end = keys.record(&mut self.pager, number + 1, &mut present.key)?;
+            present.next = keys.record(&mut self.pager, number, &mut present.key)?;
             present.number += 1;
         }
-        let id = self.list_id(side.lists, keys.list, present.next)?;
+        let id = keys.id(&mut self.pager, present.next)?;
         present.next += 1;
         put(&mut present.record, 0, &present.key);
         put(&mut present.record, keys.width, &descending(id.number()));

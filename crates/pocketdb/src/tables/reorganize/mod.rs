@@ -27,7 +27,7 @@ use crate::tables::base::{Base, owner_of};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::{Moment, Tables};
 use crate::tables::id::{RowId, TableId};
-use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
+use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number, section_pages};
 use crate::tables::store::Store;
 
 /// The progress of a reorganisation.
@@ -218,7 +218,8 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         for level in state.merged() {
             self.base.pager.disown_side(Side::new(level.side))?;
         }
-        let part = self.base.read_part_state(self.base.pager.building_side())?;
+        let side = self.base.pager.building_side();
+        let part = Part::read(&mut self.base, side)?;
         for table in self.base.catalogue.table_ids() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.base.pager.disown_before(owner_of(table), chunk)?;
@@ -276,7 +277,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         let tables = self.catalogue.table_ids();
         let sections = tables.clone().flat_map(move |table| {
             (0..SECTIONS_MAX)
-                .filter(move |&section| self.section_pages(table, section, 1) > 0)
+                .filter(move |&section| section_pages(&self.catalogue, table, section, 1) > 0)
                 .map(move |section| Task::Section { table, section })
         });
         let indexes = tables.flat_map(move |table| self.catalogue.indexes_of(table));
@@ -364,7 +365,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     fn site(&mut self) -> Result<Site> {
         let state = self.pager.committed.part;
         let side = self.pager.building_side();
-        let frozen = self.read_part_state(side)?;
+        let frozen = Part::read(self, side)?;
         // Without a part to merge, the new one is the oldest that counts.
         let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
         Ok(Site {

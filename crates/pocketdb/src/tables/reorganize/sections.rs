@@ -132,6 +132,6 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         if !site.frozen.has_holes(table) {
             return Ok(true);
         }
-        self.lives_in(site.frozen.spot(table), table, id)
+        site.frozen.spot(table).lives(&mut self.pager, table, id)
     }
 }
