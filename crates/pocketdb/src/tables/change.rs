@@ -5,6 +5,7 @@
 
 use crate::Search;
 use crate::error::{Error, Result};
+use crate::pager::Pager;
 use crate::pager::bytes::{narrow, part, put, small, take};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
@@ -135,7 +136,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         value: &[u8],
     ) -> Result<()> {
         // The first part alone names the value, so that a search for it finds an update once.
-        let name = self.base.value_name(table, column, value);
+        let name = value_name(&mut self.base.pager, table, column, value);
         for (number, bytes) in value.chunks(PART_BYTES).enumerate() {
             let mut row = [0u8; UPDATE_BYTES];
             put(&mut row, 0, &place(table, column, number, id));
@@ -203,9 +204,12 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         }
         // Reads are counted, because a pass over all deletes pays off by them.
         let reads = self.base.pager.flash.counters().page_reads;
-        let found = self
-            .base
-            .find_change(DELETES_BY_ROW, &row_name(table, id), until.deletes)?;
+        let found = find_change(
+            &mut self.base,
+            DELETES_BY_ROW,
+            &row_name(table, id),
+            until.deletes,
+        )?;
         self.note_search(Change::Delete, (table, id), reads);
         Ok(found.is_some())
     }
@@ -293,9 +297,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
             let key = place(table, number, piece, id);
             // All parts are written together: without the first there are no others.
-            let Some(update) = self
-                .base
-                .find_change(UPDATES_BY_PLACE, &key, until.updates)?
+            let Some(update) = find_change(&mut self.base, UPDATES_BY_PLACE, &key, until.updates)?
             else {
                 return Ok(false);
             };
@@ -340,7 +342,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         column: ColumnId,
         value: &[u8],
     ) -> Result<Search> {
-        let name = self.base.value_name(table, column, value);
+        let name = value_name(&mut self.base.pager, table, column, value);
         Search::new(&mut self.base, UPDATES_BY_VALUE, &name)
     }
 
@@ -362,17 +364,6 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     fn append_hidden(&mut self, table: TableId, row: &[u8]) -> Result<()> {
         let id = RowId::after(self.count(table));
         self.append_or_poison(table, id, row)
-    }
-
-    /// Returns the newest delete or update with `key` in an index, up to number `until`.
-    fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<RowId>> {
-        let mut search = Search::new(self, index, key)?;
-        let mut found = search.next(self)?;
-        // A search descends: what came after the moment is skipped.
-        while found.is_some_and(|change| !change.is_within(until)) {
-            found = search.next(self)?;
-        }
-        Ok(found)
     }
 
     /// Returns table and id of the row that a delete names.
@@ -404,20 +395,6 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         let id = RowId::from_le_bytes(take(&found, 4));
         Ok((TableId::new(table), ColumnId::new(column), id))
     }
-
-    fn value_name(
-        &mut self,
-        table: TableId,
-        column: ColumnId,
-        value: &[u8],
-    ) -> [u8; VALUE_NAME_BYTES] {
-        let mut name = [0u8; VALUE_NAME_BYTES];
-        put(&mut name, 0, &[table.number(), column.number()]);
-        // A hash has one length, unlike values; a collision is found by the row's present value.
-        let hash: KeyHash = self.pager.seal.hash(VALUE_DOMAIN, trimmed(value));
-        put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
-        name
-    }
 }
 
 fn row_name(table: TableId, id: RowId) -> [u8; ROW_NAME_BYTES] {
@@ -436,4 +413,34 @@ fn place(table: TableId, column: ColumnId, number: usize, id: RowId) -> [u8; PLA
     );
     put(&mut place, 4, &id.to_le_bytes());
     place
+}
+
+/// Returns the newest delete or update with `key` in an index, up to number `until`.
+fn find_change<F: Nand, S: SecureStore>(
+    base: &mut Base<F, S>,
+    index: usize,
+    key: &[u8],
+    until: u32,
+) -> Result<Option<RowId>> {
+    let mut search = Search::new(base, index, key)?;
+    let mut found = search.next(base)?;
+    // A search descends: what came after the moment is skipped.
+    while found.is_some_and(|change| !change.is_within(until)) {
+        found = search.next(base)?;
+    }
+    Ok(found)
+}
+
+fn value_name<F: Nand, S: SecureStore>(
+    pager: &mut Pager<F, S>,
+    table: TableId,
+    column: ColumnId,
+    value: &[u8],
+) -> [u8; VALUE_NAME_BYTES] {
+    let mut name = [0u8; VALUE_NAME_BYTES];
+    put(&mut name, 0, &[table.number(), column.number()]);
+    // A hash has one length, unlike values; a collision is found by the row's present value.
+    let hash: KeyHash = pager.seal.hash(VALUE_DOMAIN, trimmed(value));
+    put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
+    name
 }

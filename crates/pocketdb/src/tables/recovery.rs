@@ -1,17 +1,12 @@
 //! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
 
-use alloc::vec::Vec;
-
 use crate::error::{Error, Result};
-use crate::pager::bytes::{narrow, part, put};
 use crate::pager::directory_code::DirectoryCode;
-use crate::pager::error::Error as PagerError;
-use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
-use crate::pager::root::{CatalogueState, Origin, SecureStore};
-use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
+use crate::pager::flash::Nand;
+use crate::pager::root::{Origin, SecureStore};
 use crate::pager::shape::Shape;
 use crate::tables::base::{Base, owner_of};
-use crate::tables::catalogue::Catalogue;
+use crate::tables::catalogue::{Catalogue, stored};
 use crate::tables::memory::Plan;
 use crate::tables::store::Store;
 
@@ -21,7 +16,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Nothing of the directory is read before its code has been checked.
     pub(crate) fn recover(&mut self, memory: usize, origin: Origin) -> Result<()> {
         self.tables.base.pager.begin_recovery()?;
-        self.adopt_catalogue(memory)?;
+        let catalogue = stored::read(&mut self.tables.base.pager)?;
+        let plan = Plan::new(&catalogue, memory)?;
+        self.adopt_plan(catalogue, plan)?;
         self.tables.base.adopt_directory(origin)?;
         self.tables.base.read_parts()?;
         self.tables.base.pager.continue_behind(origin)?;
@@ -41,25 +38,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Reads the catalogue and plans the memory again.
-    fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
-        let state = self.tables.base.pager.committed.catalogue;
-        let mut bytes = Vec::with_capacity(state.bytes as usize);
-        for number in 0..pages_of(state.bytes as usize) {
-            let frame = self
-                .tables
-                .base
-                .pager
-                .load(&catalogue_identity(&state, number))?;
-            let rest = state.bytes as usize - bytes.len();
-            let page = self.tables.base.pager.arena.page(frame);
-            bytes.extend_from_slice(part(page, 0, rest.min(PAYLOAD_BYTES)));
-        }
-        let catalogue = Catalogue::decode(&bytes)?;
-        let plan = Plan::new(&catalogue, memory)?;
-        self.adopt_plan(catalogue, plan)
-    }
-
+    /// Divides the memory as a catalogue needs it, and works with that.
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
         self.tables.base.pager.provide(plan.pages);
         self.tables.base.catalogue = catalogue;
@@ -67,28 +46,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.tables.base.describe_units()
     }
 
-    /// Writes a new catalogue to a block of its own and commits it.
+    /// Commits a new catalogue, and works with it.
     pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
-        let bytes = catalogue.encode();
-        let state = loop {
-            match self.tables.base.program_catalogue(&bytes) {
-                Err(Error::Flash(FlashError::BadBlock)) => {
-                    self.tables.base.pager.committed.epoch += 1
-                }
-                result => break result?,
-            }
-        };
-        let old = self.tables.base.pager.committed.catalogue;
-        let mut record = self.tables.base.pager.next_record()?;
-        record.epoch += 1;
-        record.catalogue = state;
-        self.tables.base.pager.finish(&record)?;
-        if old.bytes > 0 {
-            self.tables.base.pager.blocks.free(old.page / BLOCK_PAGES);
-        }
-        for block in self.tables.base.pager.window.blocks() {
-            self.tables.base.pager.blocks.free(block);
-        }
+        stored::commit(&mut self.tables.base.pager, &catalogue)?;
         self.adopt_plan(catalogue, plan)?;
         Ok(self.tables.base.pager.reload_window()?)
     }
@@ -135,95 +95,13 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         }
         Ok(())
     }
-
-    fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
-        self.pager.arena.reset();
-        let state = CatalogueState {
-            page: self.pager.take_blocks(1)? * BLOCK_PAGES,
-            bytes: narrow(bytes.len()),
-            epoch: self.pager.committed.epoch,
-        };
-        let area = self.pager.arena.lease(1)?;
-        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
-            let page = self.pager.arena.area_page(area, 0);
-            page.fill(0);
-            put(page, 0, chunk);
-            let identity = catalogue_identity(&state, number);
-            self.pager.seal.close(&identity, page);
-            self.pager.program(identity.page, area, 0)?;
-        }
-        self.pager.arena.release(area);
-        Ok(state)
-    }
-
-    /// Copies the catalogue to another block, so that its block wears like all others. It stays if
-    /// the device is full.
-    pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
-        let old = self.pager.committed.catalogue;
-        if old.bytes == 0 {
-            return Ok(old);
-        }
-        loop {
-            let block = match self.pager.take_blocks(1) {
-                Err(PagerError::DeviceFull) => return Ok(old),
-                block => block?,
-            };
-            let new = CatalogueState {
-                page: block * BLOCK_PAGES,
-                epoch: self.pager.next_epoch(),
-                ..old
-            };
-            match self.copy_catalogue(&old, &new) {
-                Err(Error::Flash(FlashError::BadBlock)) => {}
-                result => return result.map(|()| new),
-            }
-        }
-    }
-
-    fn copy_catalogue(&mut self, old: &CatalogueState, new: &CatalogueState) -> Result<()> {
-        self.pager.arena.reset();
-        let area = self.pager.arena.lease(1)?;
-        for number in 0..pages_of(old.bytes as usize) {
-            let frame = self.pager.load(&catalogue_identity(old, number))?;
-            self.pager.arena.copy_page(frame, area);
-            let identity = catalogue_identity(new, number);
-            self.pager
-                .seal
-                .close(&identity, self.pager.arena.area_page(area, 0));
-            self.pager.program(identity.page, area, 0)?;
-        }
-        self.pager.arena.release(area);
-        Ok(())
-    }
-
-    /// Reads every page of the catalogue.
-    pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
-        let state = self.pager.committed.catalogue;
-        let pages = pages_of(state.bytes as usize);
-        for number in 0..pages {
-            self.pager.load(&catalogue_identity(&state, number))?;
-        }
-        Ok(u64::from(pages))
-    }
-}
-
-fn pages_of(bytes: usize) -> u32 {
-    narrow(bytes.div_ceil(PAYLOAD_BYTES))
-}
-
-fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
-    PageIdentity {
-        page: state.page + number,
-        epoch: state.epoch,
-        role: ROLE_CATALOGUE,
-        owner: 0,
-        number,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pager::bytes::put;
+    use crate::pager::error::Error as PagerError;
     use crate::pager::flash::Simulator;
     use crate::pager::secure::MemoryStore;
     use crate::pager::side::{Side, all_sides};

@@ -10,7 +10,7 @@ use crate::pager::seal::{CipherCounters, signing_secret};
 use crate::pager::usage::Operations;
 use crate::pager::{Pager, Stored, prepare};
 use crate::tables::base::Base;
-use crate::tables::catalogue::{Catalogue, TableDefinition};
+use crate::tables::catalogue::{Catalogue, TableDefinition, stored};
 use crate::tables::change::Tables;
 use crate::tables::id::TableId;
 use crate::tables::memory::{Budget, Plan};
@@ -207,7 +207,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.tables.base.pager.arena.forget();
         self.tables.base.verify_directory()?;
         let mut checked = self.tables.base.pager.verify_window()?
-            + self.tables.base.verify_catalogue()?
+            + stored::verify(&mut self.tables.base.pager)?
             + self.tables.base.verify_parts()?;
         for table in self.tables.base.catalogue.table_ids() {
             for unit in self.tables.base.units(table) {
