@@ -71,7 +71,7 @@ impl Source {
         Ok(Self::Index(FromIndex {
             number: number_of(index),
             table: entry.table,
-            hash: base.pager.seal.hash(number_of(index), trimmed(key)),
+            hash: base.pager.root.seal.hash(number_of(index), trimmed(key)),
             below: base.count(table).saturating_add(1),
             cursor: None,
             listing: Listing::of(base, index, key)?,
@@ -165,7 +165,7 @@ impl Candidates {
         table: TableId,
         condition: &Condition<'_>,
     ) -> Result<Self> {
-        tables.base.pager.clear_frames()?;
+        tables.base.pager.waiting().clear_frames()?;
         let mut candidates = Self {
             bound: tables.base.count(table),
             exact: true,
@@ -443,7 +443,7 @@ impl<F: Nand, S: SecureStore> Planner<'_, '_, '_, F, S> {
             let stream = Source::of_index(&mut self.tables.base, index, &id.to_le_bytes())?;
             return self.candidates.add_stream(stream);
         }
-        // No row can have a value that the column cannot tables.
+        // No row can have a value that the column cannot store.
         if encode(value, key).is_err() {
             return self.candidates.add_stream(Source::Nothing);
         }

@@ -31,17 +31,17 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
     /// Returns whether the open transaction inserted, updated or deleted anything.
     pub(crate) fn has_changes(&self) -> bool {
-        self.rows != self.pager.committed.tables.map(|table| table.rows)
+        self.rows != self.pager.root.committed.tables.map(|table| table.rows)
     }
 
     /// Returns the number of rows of `table` that are in units; later ones wait in the buffer.
     pub(crate) fn placed(&self, table: TableId) -> u32 {
-        placed_in(&self.pager.committed, owner_of(table))
+        placed_in(&self.pager.root.committed, owner_of(table))
     }
 
     /// Returns the units of `table` with rows that are in no reorganised part.
     pub(crate) fn units(&self, table: TableId) -> core::ops::Range<u32> {
-        self.first_unit(table)..self.pager.committed.units(owner_of(table))
+        self.first_unit(table)..self.pager.root.committed.units(owner_of(table))
     }
 
     /// Returns the first unit that may contain rows that are in no reorganised part.
@@ -56,6 +56,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
     fn committed_rows(&self, table: TableId) -> u32 {
         self.pager
+            .root
             .committed
             .tables
             .get(table.place())

@@ -440,7 +440,7 @@ fn value_name<F: Nand, S: SecureStore>(
     let mut name = [0u8; VALUE_NAME_BYTES];
     put(&mut name, 0, &[table.number(), column.number()]);
     // A hash has one length, unlike values; a collision is found by the row's present value.
-    let hash: KeyHash = pager.seal.hash(VALUE_DOMAIN, trimmed(value));
+    let hash: KeyHash = pager.root.seal.hash(VALUE_DOMAIN, trimmed(value));
     put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
     name
 }

@@ -145,8 +145,8 @@ impl Cursor {
             if !positions(&self.hash).all(|position| has_bit(filter, position)) {
                 continue;
             }
-            let epoch = base.pager.entry(owner_of(table), unit - back)?.epoch;
-            let tag = base.pager.seal.tag(&self.hash, epoch);
+            let epoch = base.pager.root.entry(owner_of(table), unit - back)?.epoch;
+            let tag = base.pager.root.seal.tag(&self.hash, epoch);
             let frame = load_page(base, table, unit - back, rank, ROLE_KEY)?;
             if let Some(slot) = find_tag(base.pager.arena.page(frame), &tag) {
                 return Ok(Some((unit - back) * UNIT_ROWS + slot));
@@ -196,7 +196,7 @@ impl Search {
             below: base.count(entry.table).saturating_add(1),
             cursor: None,
             index: number_of(index),
-            hash: base.pager.seal.hash(number_of(index), trimmed(key)),
+            hash: base.pager.root.seal.hash(number_of(index), trimmed(key)),
             listing: Listing::of(base, index, key)?,
             instance: base.instance(),
         })
@@ -292,14 +292,14 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         column: ColumnId,
         id: RowId,
     ) -> Result<KeyHash> {
-        if column == ID || !self.base.pager.committed.part.building {
+        if column == ID || !self.base.pager.root.committed.part.building {
             return hash_value(&mut self.base, number, table, column, id);
         }
         let entry = self.base.catalogue.column_at(table, column)?;
         let mut value = [0u8; KEY_BYTES_MAX];
         let value = part_mut(&mut value, 0, usize::from(entry.width));
         self.latest(table, id, column, &entry, value)?;
-        Ok(self.base.pager.seal.hash(number, trimmed(value)))
+        Ok(self.base.pager.root.seal.hash(number, trimmed(value)))
     }
 }
 
@@ -386,7 +386,7 @@ fn hash_value<F: Nand, S: SecureStore>(
     let mut value = [0u8; KEY_BYTES_MAX];
     let value = part_mut(&mut value, 0, usize::from(column.width));
     base.value(table, id, &column, value)?;
-    Ok(base.pager.seal.hash(number, trimmed(value)))
+    Ok(base.pager.root.seal.hash(number, trimmed(value)))
 }
 
 /// Hashes a row id.
@@ -395,7 +395,7 @@ pub(crate) fn hash_id<F: Nand, S: SecureStore>(
     number: u16,
     id: RowId,
 ) -> KeyHash {
-    pager.seal.hash(number, trimmed(&id.to_le_bytes()))
+    pager.root.seal.hash(number, trimmed(&id.to_le_bytes()))
 }
 
 pub(super) fn load_page<F: Nand, S: SecureStore>(
@@ -406,7 +406,7 @@ pub(super) fn load_page<F: Nand, S: SecureStore>(
     role: u8,
 ) -> Result<usize> {
     let (own, all) = base.catalogue.widths(table);
-    let entry = base.pager.entry(owner_of(table), unit)?;
+    let entry = base.pager.root.entry(owner_of(table), unit)?;
     let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
     let page = if role == ROLE_KEY { pair } else { pair + 1 };
     Ok(base.pager.load(&PageIdentity {

@@ -264,7 +264,7 @@ impl Keys {
         index: usize,
     ) -> Result<Keys> {
         // An index that is not there has no key: all its rows would be gone without a word.
-        let entry = base.pager.entry_if_any(side.contents, narrow(index))?;
+        let entry = base.pager.root.entry_if_any(side.contents, narrow(index))?;
         let entry = entry.ok_or(Error::Root("lacks an index"))?;
         let width = key_bytes(&base.catalogue, base.catalogue.index(index)?)?;
         let (count, list) = halves(entry.epoch);

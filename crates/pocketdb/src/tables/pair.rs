@@ -99,9 +99,9 @@ impl Site {
             // One tag for each key: equal tags would show equal keys.
             let tag = if slot < UNIT_ROWS && seen.is_last(slot) {
                 let hash = take(pager.arena.area(hashes), at + slot as usize * HASH_BYTES);
-                pager.seal.tag(&hash, self.epoch)
+                pager.root.seal.tag(&hash, self.epoch)
             } else {
-                pager.seal.noise(number_of(number), slot, self.epoch)
+                pager.root.seal.noise(number_of(number), slot, self.epoch)
             };
             let place = slot as usize * TAG_BYTES;
             let page = pager.arena.area_page(pair, 0);

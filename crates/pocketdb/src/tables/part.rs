@@ -225,7 +225,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
         self.usable()?;
-        let state = self.tables.base.pager.committed.part;
+        let state = self.tables.base.pager.root.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);
             let logs = [
@@ -237,7 +237,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     self.tables.base.pager.log_load(owner, role, page)?;
                 }
                 for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                    let first = self.tables.base.pager.entry(owner, block)?.page;
+                    let first = self.tables.base.pager.root.entry(owner, block)?.page;
                     run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
                 }
             }
@@ -270,7 +270,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Reads the state of the parts in use.
     pub(crate) fn read_parts(&mut self) -> Result<()> {
         self.parts = List::new();
-        let state = self.pager.committed.part;
+        let state = self.pager.root.committed.part;
         for level in state.live() {
             let part = Part::read(self, Side::new(level.side))?;
             self.parts.push(part, "the number of parts")?;
@@ -327,7 +327,9 @@ pub(crate) fn section_entry<F: Nand, S: SecureStore>(
     table: TableId,
     section: u32,
 ) -> Result<Option<Entry>> {
-    Ok(pager.entry_if_any(side.contents, section_number(table, section))?)
+    Ok(pager
+        .root
+        .entry_if_any(side.contents, section_number(table, section))?)
 }
 
 /// Returns the number of pages of a section with `rows` rows; 0 for a section that the table

@@ -50,7 +50,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
         stored::commit(&mut self.tables.base.pager, &catalogue)?;
         self.adopt_plan(catalogue, plan)?;
-        Ok(self.tables.base.pager.reload_window()?)
+        Ok(self.tables.base.pager.waiting().reload()?)
     }
 }
 
@@ -61,25 +61,25 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     /// opening's own record vouches for them.
     fn adopt_directory(&mut self, origin: Origin) -> Result<()> {
         let code = self.committed_code()?;
-        let noted = self.pager.committed.directory;
+        let noted = self.pager.root.committed.directory;
         if code != noted && (origin.is_counted || noted != DirectoryCode::default()) {
             return Err(Error::Root("is damaged"));
         }
-        self.pager.committed.directory = code;
-        let written = self.written(self.pager.committed.part.tasks);
-        Ok(self.pager.clear_uncounted(&written)?)
+        self.pager.root.committed.directory = code;
+        let written = self.written(self.pager.root.committed.part.tasks);
+        Ok(self.pager.root.clear_uncounted(&written)?)
     }
 
     /// Computes the code of the directory for the newest record.
     fn committed_code(&mut self) -> Result<DirectoryCode> {
-        let record = self.pager.committed;
+        let record = self.pager.root.committed;
         let written = self.written(record.part.tasks);
-        Ok(self.pager.directory_code(&record, &written)?)
+        Ok(self.pager.root.directory_code(&record, &written)?)
     }
 
     /// Checks the directory again.
     pub(crate) fn verify_directory(&mut self) -> Result<()> {
-        if self.committed_code()? == self.pager.committed.directory {
+        if self.committed_code()? == self.pager.root.committed.directory {
             Ok(())
         } else {
             Err(Error::Root("is damaged"))
@@ -165,7 +165,7 @@ mod tests {
         let mut store = filled(rows);
         for opening in 0..300 {
             let far = 1 << 46;
-            store.tables.base.pager.committed.epoch += far;
+            store.tables.base.pager.root.committed.epoch += far;
             store
                 .tables
                 .base
@@ -173,7 +173,7 @@ mod tests {
                 .window
                 .continue_with(store.tables.base.pager.window.next() + far);
             let record = store.tables.base.pager.next_record().unwrap();
-            store.tables.base.pager.finish(&record).unwrap();
+            store.tables.base.pager.root.finish(&record).unwrap();
             store = reopen(store);
             if opening % 40 == 39 {
                 insert(&mut store, rows);
@@ -190,7 +190,7 @@ mod tests {
     fn an_opening_notes_its_numbers_before_they_are_used_up() {
         let mut store = filled(5);
         let (begun, sequence) = (
-            store.tables.base.pager.committed.sequence,
+            store.tables.base.pager.root.committed.sequence,
             store.tables.base.pager.window.next(),
         );
         for number in 0..40u32 {
@@ -204,10 +204,16 @@ mod tests {
                 .continue_with(sequence + u64::from(number) * (1 << 17));
             store.rollback().unwrap();
             store.insert(TABLE, &row, &[]).unwrap();
-            store.tables.base.pager.program_open_page().unwrap();
+            store
+                .tables
+                .base
+                .pager
+                .waiting()
+                .program_open_page()
+                .unwrap();
             store.rollback().unwrap();
         }
-        assert!(store.tables.base.pager.committed.sequence > begun + 5);
+        assert!(store.tables.base.pager.root.committed.sequence > begun + 5);
         let used = store.tables.base.pager.window.next();
         let mut store = reopen(store);
         assert!(store.tables.base.pager.window.next() > used);
@@ -224,7 +230,7 @@ mod tests {
         check(&mut store, 40);
         for side in all_sides() {
             let contents = Side::new(side).contents;
-            store.tables.base.pager.disown(contents).unwrap();
+            store.tables.base.pager.root.disown(contents).unwrap();
         }
         let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));

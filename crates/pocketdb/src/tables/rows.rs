@@ -145,7 +145,11 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
 impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Appends the row `id`, the next one of its table.
     pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
-        if let Err(error) = self.pager.append(owner_of(table), id.number(), row) {
+        if let Err(error) = self
+            .pager
+            .waiting()
+            .append(owner_of(table), id.number(), row)
+        {
             if !matches!(error, PagerError::Limit(_) | PagerError::DeviceFull) {
                 self.pager.poison();
             }
@@ -198,10 +202,11 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         if !id.is_within(self.placed(table)) {
             return Ok(self
                 .pager
-                .read_waiting(owner_of(table), id.number(), at, out)?);
+                .waiting()
+                .read(owner_of(table), id.number(), at, out)?);
         }
         let (unit, slot) = place_of(id);
-        let entry = self.pager.entry(owner_of(table), unit)?;
+        let entry = self.pager.root.entry(owner_of(table), unit)?;
         let width = self.catalogue.widths(table).0;
         let per_page = rows_per_page(width);
         let page = entry.page + slot / per_page;
@@ -221,7 +226,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
         let (own, all) = self.catalogue.widths(table);
         if !id.is_within(self.placed(table)) {
             let mut bytes = [0; ID_BYTES];
-            self.pager.read_waiting(
+            self.pager.waiting().read(
                 owner_of(table),
                 id.number(),
                 own + slot * ID_BYTES,
@@ -230,7 +235,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
             return Ok(RowId::from_le_bytes(bytes));
         }
         let (unit, row) = place_of(id);
-        let entry = self.pager.entry(owner_of(table), unit)?;
+        let entry = self.pager.root.entry(owner_of(table), unit)?;
         let per_page = rows_per_page(all - own);
         let page = entry.page + pages_for(own) + row / per_page;
         let identity = PageIdentity {

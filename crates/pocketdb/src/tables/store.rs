@@ -108,7 +108,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if self.tables.base.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
-        if self.tables.base.pager.committed.part.building {
+        if self.tables.base.pager.root.committed.part.building {
             let what = "a table while a reorganisation is under way";
             return Err(Error::Refused(what.into()));
         }
@@ -147,7 +147,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the number of the committed state, which every commit and every opening increases.
     pub fn state(&self) -> u64 {
-        self.tables.base.pager.committed.sequence
+        self.tables.base.pager.root.committed.sequence
     }
 
     /// Returns the device.
@@ -157,7 +157,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the secure store.
     pub fn secure_store(&self) -> &S {
-        &self.tables.base.pager.secure
+        &self.tables.base.pager.root.secure
     }
 
     /// Commits every inserted row.
@@ -184,11 +184,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .tables
             .base
             .pager
+            .root
             .committed
             .tables
             .map(|table| table.rows);
         self.tables.summary.clear_stretches();
-        let result = self.tables.base.pager.rollback_window();
+        let result = self.tables.base.pager.waiting().rollback();
         self.tables.base.pager.poison_after(Ok(result?))
     }
 
@@ -206,7 +207,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.usable()?;
         self.tables.base.pager.arena.forget();
         self.tables.base.verify_directory()?;
-        let mut checked = self.tables.base.pager.verify_window()?
+        let mut checked = self.tables.base.pager.waiting().verify()?
             + stored::verify(&mut self.tables.base.pager)?
             + self.tables.base.verify_parts()?;
         for table in self.tables.base.catalogue.table_ids() {
@@ -222,7 +223,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// The secure store cannot be read.
     pub fn signing_seed(&mut self) -> Result<zeroize::Zeroizing<[u8; 32]>> {
-        let head = read_head(&mut self.tables.base.pager.secure)?;
+        let head = read_head(&mut self.tables.base.pager.root.secure)?;
         Ok(signing_secret(&head.secret))
     }
 
@@ -253,7 +254,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the device and the secure store, for the next opening; the open transaction is lost.
     pub fn into_parts(self) -> (F, S) {
-        (self.tables.base.pager.flash, self.tables.base.pager.secure)
+        (
+            self.tables.base.pager.flash,
+            self.tables.base.pager.root.secure,
+        )
     }
 
     /// Returns an error after a failure, and releases the leases of an operation.
@@ -269,12 +273,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !self.tables.base.has_changes() {
             return Ok(());
         }
-        self.tables.base.pager.program_open_page()?;
+        self.tables.base.pager.waiting().program_open_page()?;
         let mut record = self.tables.base.pager.next_record()?;
         for (state, &rows) in record.tables.iter_mut().zip(&self.tables.base.rows) {
             state.rows = rows;
         }
-        self.tables.base.pager.finish(&record)?;
+        self.tables.base.pager.root.finish(&record)?;
         // The rows are committed: work that is refused now is done before the next change.
         match self.tables.settle() {
             Err(error) if !error.is_refusal() => {

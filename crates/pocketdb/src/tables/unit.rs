@@ -46,7 +46,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
     pub(crate) fn settle(&mut self) -> Result<()> {
         let result = self.settle_rows();
         if matches!(&result, Err(error) if error.is_refusal()) {
-            self.base.pager.restore_window()?;
+            self.base.pager.waiting().restore()?;
         }
         result
     }
@@ -57,9 +57,9 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
                 self.place_unit(table)?;
             }
         }
-        self.base.pager.trim_window()?;
+        self.base.pager.waiting().trim()?;
         if self.base.pager.is_window_long() {
-            self.base.pager.densify()?;
+            self.base.pager.waiting().densify()?;
         }
         Ok(())
     }
@@ -72,8 +72,8 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             let start = start_of(&mut self.base.pager, pages)?;
             let site = Site {
                 table,
-                unit: self.base.pager.committed.units(owner_of(table)),
-                epoch: self.base.pager.committed.epoch,
+                unit: self.base.pager.root.committed.units(owner_of(table)),
+                epoch: self.base.pager.root.committed.epoch,
                 page: start,
             };
             let built = site.build(self);
@@ -124,7 +124,8 @@ impl Site {
             for slot in 0..per_page.min(UNIT_ROWS - page * per_page) {
                 let id = first + page * per_page + slot;
                 base.pager
-                    .read_waiting(owner_of(self.table), id, from, &mut row)?;
+                    .waiting()
+                    .read(owner_of(self.table), id, from, &mut row)?;
                 let at = slot as usize * width;
                 put(base.pager.arena.area_mut(area), at, &row);
             }
@@ -146,6 +147,7 @@ impl Site {
             ..data_identity(self.page, self.epoch, self.table, self.unit)
         };
         pager
+            .root
             .seal
             .close(&identity, pager.arena.area_page(area, number));
         pager.program(self.page, area, number)?;
@@ -166,6 +168,7 @@ impl Site {
             rows: short(UNIT_ROWS as usize),
         };
         base.pager
+            .root
             .set_entry(owner_of(self.table), self.unit, &entry)?;
         let mut record: RootRecord = base.pager.next_record()?;
         record.unit_next = start + pages;
@@ -175,9 +178,10 @@ impl Site {
         }
         let owner = owner_of(self.table);
         base.pager
+            .root
             .count_entry(&mut record.directory, owner, self.unit, &entry);
         record.buffer_start = base.pager.window.oldest(&record);
-        Ok(base.pager.finish(&record)?)
+        Ok(base.pager.root.finish(&record)?)
     }
 }
 
@@ -194,7 +198,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     pub(crate) fn verify_unit(&mut self, table: TableId, unit: u32) -> Result<u64> {
         let (own, all) = self.catalogue.widths(table);
         let (data, join) = (pages_for(own), pages_for(all - own));
-        let entry = self.pager.entry(owner_of(table), unit)?;
+        let entry = self.pager.root.entry(owner_of(table), unit)?;
         let pages = self.unit_pages(table);
         for page in 0..pages {
             let role = match page {
@@ -214,7 +218,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
 /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
 fn start_of<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>, pages: u32) -> Result<u32> {
-    let next = pager.committed.unit_next;
+    let next = pager.root.committed.unit_next;
     if !next.is_multiple_of(BLOCK_PAGES) {
         let first = next / BLOCK_PAGES + 1;
         let last = (next + pages - 1) / BLOCK_PAGES;
@@ -231,6 +235,6 @@ fn start_of<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>, pages: u32) -> Res
 fn abandon<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>, start: u32, pages: u32) {
     let last = (start + pages - 1) / BLOCK_PAGES;
     (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| pager.blocks.free(block));
-    pager.committed.unit_next = 0;
-    pager.committed.epoch += 1;
+    pager.root.committed.unit_next = 0;
+    pager.root.committed.epoch += 1;
 }

@@ -13,7 +13,7 @@ use crate::tables::catalogue::Catalogue;
 
 /// Reads the committed catalogue.
 pub(crate) fn read<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>) -> Result<Catalogue> {
-    let state = pager.committed.catalogue;
+    let state = pager.root.committed.catalogue;
     let mut bytes = Vec::with_capacity(state.bytes as usize);
     for number in 0..pages_of(state.bytes as usize) {
         let frame = pager.load(&catalogue_identity(&state, number))?;
@@ -34,16 +34,16 @@ pub(crate) fn commit<F: Nand, S: SecureStore>(
     let state = loop {
         match program(pager, &bytes) {
             Err(Error::Flash(FlashError::BadBlock)) => {
-                pager.committed.epoch += 1;
+                pager.root.committed.epoch += 1;
             }
             result => break result?,
         }
     };
-    let old = pager.committed.catalogue;
+    let old = pager.root.committed.catalogue;
     let mut record = pager.next_record()?;
     record.epoch += 1;
     record.catalogue = state;
-    pager.finish(&record)?;
+    pager.root.finish(&record)?;
     if old.bytes > 0 {
         pager.blocks.free(old.page / BLOCK_PAGES);
     }
@@ -58,7 +58,7 @@ pub(crate) fn commit<F: Nand, S: SecureStore>(
 pub(crate) fn move_away<F: Nand, S: SecureStore>(
     pager: &mut Pager<F, S>,
 ) -> Result<CatalogueState> {
-    let old = pager.committed.catalogue;
+    let old = pager.root.committed.catalogue;
     if old.bytes == 0 {
         return Ok(old);
     }
@@ -69,7 +69,7 @@ pub(crate) fn move_away<F: Nand, S: SecureStore>(
         };
         let new = CatalogueState {
             page: block * BLOCK_PAGES,
-            epoch: pager.next_epoch(),
+            epoch: pager.root.next_epoch(),
             ..old
         };
         match copy(pager, &old, &new) {
@@ -81,7 +81,7 @@ pub(crate) fn move_away<F: Nand, S: SecureStore>(
 
 /// Reads every page of the catalogue.
 pub(crate) fn verify<F: Nand, S: SecureStore>(pager: &mut Pager<F, S>) -> Result<u64> {
-    let state = pager.committed.catalogue;
+    let state = pager.root.committed.catalogue;
     let pages = pages_of(state.bytes as usize);
     for number in 0..pages {
         pager.load(&catalogue_identity(&state, number))?;
@@ -98,7 +98,7 @@ fn program<F: Nand, S: SecureStore>(
     let state = CatalogueState {
         page: pager.take_blocks(1)? * BLOCK_PAGES,
         bytes: narrow(bytes.len()),
-        epoch: pager.committed.epoch,
+        epoch: pager.root.committed.epoch,
     };
     let area = pager.arena.lease(1)?;
     for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
@@ -106,7 +106,7 @@ fn program<F: Nand, S: SecureStore>(
         page.fill(0);
         put(page, 0, chunk);
         let identity = catalogue_identity(&state, number);
-        pager.seal.close(&identity, page);
+        pager.root.seal.close(&identity, page);
         pager.program(identity.page, area, 0)?;
     }
     pager.arena.release(area);
@@ -124,7 +124,10 @@ fn copy<F: Nand, S: SecureStore>(
         let frame = pager.load(&catalogue_identity(old, number))?;
         pager.arena.copy_page(frame, area);
         let identity = catalogue_identity(new, number);
-        pager.seal.close(&identity, pager.arena.area_page(area, 0));
+        pager
+            .root
+            .seal
+            .close(&identity, pager.arena.area_page(area, 0));
         pager.program(identity.page, area, 0)?;
     }
     pager.arena.release(area);

@@ -94,7 +94,7 @@ impl Writer {
         put(pager.arena.area_mut(self.ids), at, &id.to_le_bytes());
         self.total += 1;
         if self.total.is_multiple_of(IDS_PER_PAGE) {
-            pager.part_append(&mut site.lists, ROLE_LIST, self.ids)?;
+            site.lists.append_or_fail(pager, ROLE_LIST, self.ids)?;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Writer {
         put(page, at, &self.key);
         put(page, at + keys.width, &self.total.to_le_bytes());
         if (keys.count + 1).is_multiple_of(per_page) {
-            pager.part_append(&mut site.body, ROLE_PART, self.records)?;
+            site.body.append_or_fail(pager, ROLE_PART, self.records)?;
         }
         Ok(())
     }
@@ -129,10 +129,10 @@ impl Writer {
         self.write_record(pager, site)?;
         let keys = self.keys;
         if !(keys.count + 1).is_multiple_of(keys.per_page()) {
-            pager.part_append(&mut site.body, ROLE_PART, self.records)?;
+            site.body.append_or_fail(pager, ROLE_PART, self.records)?;
         }
         if !self.total.is_multiple_of(IDS_PER_PAGE) {
-            pager.part_append(&mut site.lists, ROLE_LIST, self.ids)?;
+            site.lists.append_or_fail(pager, ROLE_LIST, self.ids)?;
         }
         // Each level is written from the one below, which is on flash: memory holds one page of it.
         let mut below = (keys.page, keys.count.div_ceil(keys.per_page()));
@@ -148,7 +148,9 @@ impl Writer {
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        Ok(pager.set_entry(site.frozen.side.contents, narrow(number), &entry)?)
+        Ok(pager
+            .root
+            .set_entry(site.frozen.side.contents, narrow(number), &entry)?)
     }
 }
 
@@ -280,7 +282,7 @@ fn presents<F: Nand, S: SecureStore>(
 ) -> Result<Vec<Present>> {
     let mut presents = Vec::new();
     let table = base.catalogue.index(number)?.table;
-    let kept = usize::from(base.pager.committed.part.kept);
+    let kept = usize::from(base.pager.root.committed.part.kept);
     for rank in kept..base.parts.len() {
         let part = base.parts.get(rank).filter(|part| part.own(table) > 0);
         let Some(side) = part.map(|part| part.side) else {
@@ -337,7 +339,7 @@ fn write_level<F: Nand, S: SecureStore>(
         let at = (page % per_page) as usize * width;
         pager.arena.copy_to_page(frame, 0, width, (area, 0), at);
         if (page + 1).is_multiple_of(per_page) || page + 1 == pages {
-            pager.part_append(&mut site.body, ROLE_PART, area)?;
+            site.body.append_or_fail(pager, ROLE_PART, area)?;
         }
     }
     Ok(())

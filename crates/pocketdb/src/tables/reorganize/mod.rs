@@ -86,8 +86,8 @@ impl Site {
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn new<F: Nand, S: SecureStore>(base: &mut Base<F, S>) -> Result<Site> {
-        let state = base.pager.committed.part;
-        let side = base.pager.building_side();
+        let state = base.pager.root.committed.part;
+        let side = base.pager.root.building_side();
         let frozen = Part::read(base, side)?;
         // Without a part to merge, the new one is the oldest that counts.
         let oldest = base.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
@@ -175,20 +175,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
 impl<F: Nand, S: SecureStore> Base<F, S> {
     fn give_up(&mut self) -> Result<()> {
-        if !self.pager.committed.part.building {
+        if !self.pager.root.committed.part.building {
             return Ok(());
         }
-        self.pager.disown_side(self.pager.building_side())?;
+        self.pager
+            .root
+            .disown_side(self.pager.root.building_side())?;
         self.finish_part(PartState {
             building: false,
-            ..self.pager.committed.part
+            ..self.pager.root.committed.part
         })?;
         Ok(self.pager.remark_blocks()?)
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
     pub(crate) fn progress(&self) -> Progress {
-        let state = self.pager.committed.part;
+        let state = self.pager.root.committed.part;
         Progress {
             done: if state.building { state.tasks } else { 0 },
             tasks: narrow(self.tasks().count()),
@@ -198,7 +200,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 
     /// Returns the number of reorganisations completed since the database was created.
     pub(crate) fn instance(&self) -> u32 {
-        self.pager.committed.part.instance
+        self.pager.root.committed.part.instance
     }
 
     /// Returns the tasks, referenced tables first.
@@ -231,7 +233,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Commits another state of the parts.
     fn finish_part(&mut self, part: PartState) -> Result<()> {
         let record = self.record_with(part)?;
-        Ok(self.pager.finish(&record)?)
+        Ok(self.pager.root.finish(&record)?)
     }
 
     /// Returns a record with another state of the parts, and with the code of the directory.
@@ -239,7 +241,7 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
     fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
         let written = self.written(part.tasks);
         let mut record = self.pager.record_with(part)?;
-        record.directory = self.pager.directory_code(&record, &written)?;
+        record.directory = self.pager.root.directory_code(&record, &written)?;
         Ok(record)
     }
 }
@@ -248,16 +250,19 @@ impl<F: Nand, S: SecureStore> Base<F, S> {
 /// parts, belongs to the new part.
 #[inline(never)] // Keeps its local variables off the stack of the other tasks.
 fn begin_part<F: Nand, S: SecureStore>(base: &mut Base<F, S>, kept: usize) -> Result<()> {
-    let state = base.pager.committed.part;
+    let state = base.pager.root.committed.part;
     // Pages of a cancelled reorganisation have the keys of the next generation, which is used
     // again.
     let (next, since_sequence) = if state.next.since > 0 {
         (state.next, state.since_sequence)
     } else {
-        (base.pager.begin_generation()?, base.pager.window.next())
+        (
+            base.pager.root.begin_generation()?,
+            base.pager.window.next(),
+        )
     };
     let side = Side::new(next.side);
-    base.pager.disown_side(side)?;
+    base.pager.root.disown_side(side)?;
     let older = kept
         .checked_sub(1)
         .and_then(|number| base.parts.get(number).copied());
@@ -275,6 +280,7 @@ fn begin_part<F: Nand, S: SecureStore>(base: &mut Base<F, S>, kept: usize) -> Re
             rows: 0,
         };
         base.pager
+            .root
             .set_entry(side.contents, section_number(table, LIVE), &entry)?;
     }
     base.finish_part(PartState {
@@ -304,10 +310,10 @@ fn do_tasks<F: Nand, S: SecureStore>(
     extent: Extent,
     tasks: u32,
 ) -> Result<Progress> {
-    if extent == Extent::Whole && tables.base.pager.committed.part.kept > 0 {
+    if extent == Extent::Whole && tables.base.pager.root.committed.part.kept > 0 {
         tables.base.give_up()?;
     }
-    if !tables.base.pager.committed.part.building {
+    if !tables.base.pager.root.committed.part.building {
         let kept = match extent {
             Extent::Whole => 0,
             Extent::Levels if new_rows(&tables.base) == 0 => return Ok(tables.base.progress()),
@@ -316,7 +322,7 @@ fn do_tasks<F: Nand, S: SecureStore>(
         begin_part(&mut tables.base, kept)?;
     }
     for _ in 0..tasks {
-        let number = tables.base.pager.committed.part.tasks as usize;
+        let number = tables.base.pager.root.committed.part.tasks as usize;
         let Some(task) = tables.base.tasks().nth(number) else {
             break;
         };
@@ -349,7 +355,7 @@ fn try_task<F: Nand, S: SecureStore>(tables: &mut Tables<F, S>, task: Task) -> R
     // A task begins with all frames, whatever an abandoned one still leases.
     tables.base.pager.arena.reset();
     tables.base.pager.grown = [0; 2];
-    let state = tables.base.pager.committed.part;
+    let state = tables.base.pager.root.committed.part;
     let mut site = Site::new(&mut tables.base)?;
     match task {
         Task::Section { table, section } => site.build_section(tables, table, section)?,
@@ -373,29 +379,33 @@ fn try_task<F: Nand, S: SecureStore>(tables: &mut Tables<F, S>, task: Task) -> R
 fn use_part<F: Nand, S: SecureStore>(tables: &mut Tables<F, S>) -> Result<()> {
     // Waiting rows are rewritten under the next generation; the pages before become unreadable
     // with its keys.
-    tables.base.pager.densify()?;
+    tables.base.pager.waiting().densify()?;
     // No block is taken from here on, because directory entries of parts in use are removed.
     let catalogue = stored::move_away(&mut tables.base.pager)?;
-    let state = tables.base.pager.committed.part;
+    let state = tables.base.pager.root.committed.part;
     for level in state.merged() {
-        tables.base.pager.disown_side(Side::new(level.side))?;
+        tables.base.pager.root.disown_side(Side::new(level.side))?;
     }
-    let side = tables.base.pager.building_side();
+    let side = tables.base.pager.root.building_side();
     let part = Part::read(&mut tables.base, side)?;
     for table in tables.base.catalogue.table_ids() {
         let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
-        tables.base.pager.disown_before(owner_of(table), chunk)?;
+        tables
+            .base
+            .pager
+            .root
+            .disown_before(owner_of(table), chunk)?;
     }
-    tables.base.pager.keep_disowned();
+    tables.base.pager.root.keep_disowned();
     let after = state.advanced();
     let record = RootRecord {
         catalogue,
         ..tables.base.record_with(after)?
     };
-    tables.base.pager.finish(&record)?;
+    tables.base.pager.root.finish(&record)?;
     for side in all_sides() {
         if state.is_in_use(side) && !after.is_in_use(side) {
-            tables.base.pager.destroy_generation(side)?;
+            tables.base.pager.root.destroy_generation(side)?;
         }
     }
     tables.base.pager.grown = [0; 2];

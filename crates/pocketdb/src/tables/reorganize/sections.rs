@@ -35,7 +35,7 @@ impl Site {
         } else {
             self.build_records(tables, table, section)?;
         }
-        Ok(tables.base.pager.set_entry(
+        Ok(tables.base.pager.root.set_entry(
             frozen.side.contents,
             section_number(table, section),
             &entry,
@@ -62,10 +62,8 @@ impl Site {
                 set_bit(tables.base.pager.arena.area_mut(page), bit as usize);
             }
             if bit + 1 == LIVE_PER_PAGE || row + 1 == rows {
-                tables
-                    .base
-                    .pager
-                    .part_append(&mut self.body, ROLE_PART, page)?;
+                self.body
+                    .append_or_fail(&mut tables.base.pager, ROLE_PART, page)?;
             }
         }
         tables.base.pager.arena.release(page);
@@ -108,10 +106,8 @@ impl Site {
                 put(tables.base.pager.arena.area_mut(page), at, &record);
             }
             if (row + 1).is_multiple_of(per_page) || row + 1 == rows {
-                tables
-                    .base
-                    .pager
-                    .part_append(&mut self.body, ROLE_PART, page)?;
+                self.body
+                    .append_or_fail(&mut tables.base.pager, ROLE_PART, page)?;
             }
         }
         tables.base.pager.arena.release(page);
