@@ -1,6 +1,7 @@
 //! SQL statements: parsing and execution.
 
 mod change;
+mod conditions;
 mod create;
 pub(crate) mod explain;
 mod parser;
