@@ -3,7 +3,6 @@
 //! Rows and indexes keep the *base* value, with which a row was inserted. A delete names one row;
 //! all rows that reference it are deleted with it.
 
-use crate::Search;
 use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::bytes::{narrow, part, put, small, take};
@@ -13,7 +12,7 @@ use crate::pager::seal::KeyHash;
 use crate::tables::base::Base;
 use crate::tables::catalogue::{Column, DELETES, UPDATES};
 use crate::tables::id::{ColumnId, RowId, TableId};
-use crate::tables::index::trimmed;
+use crate::tables::index::{Search, trimmed};
 use crate::tables::store::Store;
 use crate::tables::stretch::{Change, Known};
 use crate::tables::summary::{Summary, delete_entry, update_entry};

@@ -47,12 +47,12 @@ impl Cursor {
         number: usize,
         hash: KeyHash,
         rows: u32,
-    ) -> Result<Cursor> {
+    ) -> Result<Self> {
         let index = base.catalogue.index(number)?;
         let table = index.table;
         let first = base.catalogue.indexes_of(table).start;
         let rows = rows.min(base.placed(table));
-        Ok(Cursor {
+        Ok(Self {
             index,
             rank: number_of(number - first),
             hash,
@@ -185,14 +185,14 @@ impl Search {
         base: &mut Base<F, S>,
         index: usize,
         key: &[u8],
-    ) -> Result<Search> {
+    ) -> Result<Self> {
         let entry = base.catalogue.index(index)?;
         let bytes = key_bytes(&base.catalogue, entry)?;
         if key.len() != bytes {
             let text = alloc::format!("a key of index {index} has {bytes} bytes");
             return Err(Error::Value(text));
         }
-        Ok(Search {
+        Ok(Self {
             below: base.count(entry.table).saturating_add(1),
             cursor: None,
             index: number_of(index),

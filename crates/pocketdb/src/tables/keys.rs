@@ -54,7 +54,7 @@ impl Listing {
         base: &mut Base<F, S>,
         index: usize,
         key: &[u8],
-    ) -> Result<Listing> {
+    ) -> Result<Self> {
         let entry = base.catalogue.index(index)?;
         // Ids are sorted by their numbers.
         let mut ordered = [0u8; KEY_BYTES_MAX];
@@ -63,7 +63,7 @@ impl Listing {
         if entry.column == ID {
             ordered.reverse();
         }
-        let mut listing = Listing::default();
+        let mut listing = Self::default();
         let sides = sides_with(base, entry.table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
             *piece = piece_of(base, side, index, ordered)?;
@@ -80,9 +80,9 @@ impl Listing {
         index: usize,
         low: Option<(&[u8], bool)>,
         high: Option<(&[u8], bool)>,
-    ) -> Result<Listing> {
+    ) -> Result<Self> {
         let table = base.catalogue.index(index)?.table;
-        let mut listing = Listing::default();
+        let mut listing = Self::default();
         let sides = sides_with(base, table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
             *piece = piece_between(base, side, index, low, high)?;
@@ -262,7 +262,7 @@ impl Keys {
         base: &mut Base<F, S>,
         side: Side,
         index: usize,
-    ) -> Result<Keys> {
+    ) -> Result<Self> {
         // An index that is not there has no key: all its rows would be gone without a word.
         let entry = base.pager.root.entry_if_any(side.contents, narrow(index))?;
         let entry = entry.ok_or(Error::Root("lacks an index"))?;

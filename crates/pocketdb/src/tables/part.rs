@@ -76,10 +76,10 @@ impl Part {
     }
 
     /// Reads the state of the part on `side`.
-    pub(crate) fn read<F: Nand, S: SecureStore>(base: &mut Base<F, S>, side: Side) -> Result<Part> {
-        let mut found = Part {
+    pub(crate) fn read<F: Nand, S: SecureStore>(base: &mut Base<F, S>, side: Side) -> Result<Self> {
+        let mut found = Self {
             side,
-            ..Part::default()
+            ..Self::default()
         };
         for table in base.catalogue.table_ids() {
             let Some(entry) = section_entry(&mut base.pager, side, table, LIVE)? else {

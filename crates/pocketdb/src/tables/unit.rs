@@ -84,7 +84,7 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
             match built.and_then(|()| site.finish(&mut self.base, start, pages)) {
                 Ok(()) => return Ok(()),
                 Err(Error::Flash(FlashError::BadBlock)) => {
-                    abandon(&mut self.base.pager, start, pages)
+                    abandon(&mut self.base.pager, start, pages);
                 }
                 Err(error) => {
                     abandon(&mut self.base.pager, start, pages);

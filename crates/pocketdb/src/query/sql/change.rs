@@ -1,6 +1,5 @@
 //! `INSERT`, `UPDATE` and `DELETE`.
 
-use crate::Search;
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::Pager;
@@ -19,6 +18,7 @@ use crate::query::stream::Candidates;
 use crate::tables::catalogue::{Catalogue, Column, ID, Kind, OWN};
 use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
+use crate::tables::index::Search;
 use crate::tables::value::{Value, ValueType, encode};
 
 /// An update or delete.

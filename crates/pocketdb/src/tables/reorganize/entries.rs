@@ -165,7 +165,6 @@ impl<F: Nand, S: SecureStore> Adaptation<'_, '_, F, S> {
     /// their ids. So pages are read one after the other, each once.
     fn push_by_source(&mut self, keys: &Keys, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let old = self.tables.base.part_rows(self.job.index.table);
-        let _side = self.site.frozen.side;
         let (table, column) = self.job.source;
         let column = self.tables.base.catalogue.column_at(table, column)?;
         let key_bytes = self.job.width - ID_BYTES;

@@ -8,6 +8,7 @@
 use crate::limits::PARTS_MAX;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
+use crate::tables::base::Base;
 use crate::tables::part::Part;
 
 /// The rows that a reorganisation writes.
@@ -113,4 +114,3 @@ mod tests {
         assert!(sizes.first() > Some(&100));
     }
 }
-use crate::tables::base::Base;

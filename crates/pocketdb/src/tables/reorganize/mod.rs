@@ -85,13 +85,13 @@ impl Site {
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
-    fn new<F: Nand, S: SecureStore>(base: &mut Base<F, S>) -> Result<Site> {
+    fn new<F: Nand, S: SecureStore>(base: &mut Base<F, S>) -> Result<Self> {
         let state = base.pager.root.committed.part;
         let side = base.pager.root.building_side();
         let frozen = Part::read(base, side)?;
         // Without a part to merge, the new one is the oldest that counts.
         let oldest = base.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
-        Ok(Site {
+        Ok(Self {
             frozen,
             counted: Moment {
                 deletes: oldest.rows(DELETES),
