@@ -47,10 +47,10 @@
 //! | room | files |
 //! |---|---|
 //! | `limits` | every bound |
-//! | `pager` | `error`; `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `directory_code`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
+//! | `pager` | `error`; `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `directory_code`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `commit`, `ring`, `recovery`: commits |
 //! | `error` | the reasons why an operation failed, by who must act |
-//! | `tables` | `id`, `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
-//! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
+//! | `tables` | `id`, `catalogue`, `value`; `base`, `rows`, `unit`, `part`: rows; `hashes`, `pair`, `index`, `keys`: indexes; `change`, `summary`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
+//! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `chunk`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
 
 #![no_std]
 #![forbid(unsafe_code)]

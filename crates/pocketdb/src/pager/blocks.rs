@@ -5,10 +5,10 @@
 //! The list of failed blocks is in the secure store too.
 
 use crate::limits::BAD_BLOCKS_MAX;
+use crate::pager::Pager;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
-use crate::pager::root::{SecureStore, read_bad, write_bad};
-use crate::pager::{Pager, Pending};
+use crate::pager::root::{SecureStore, read_bad};
 
 /// Number of blocks in the map: the bits of one word.
 const MAP_BLOCKS: u32 = u64::BITS;
@@ -127,27 +127,14 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Adds a block to the list of failed blocks, which are never used again.
     pub(crate) fn retire(&mut self, block: u32) -> Result<()> {
         self.blocks.retire(block);
-        let (known, number) = self.find_bad(block)?;
-        if known {
-            return Ok(());
-        }
-        if number == BAD_BLOCKS_MAX {
-            return Err(Error::Limit("the number of failed blocks"));
-        }
-        self.pending = self.pending.max(Pending::Entries);
-        write_bad(&mut self.secure, number, block)
-    }
-
-    /// Returns whether `block` failed.
-    pub(crate) fn is_bad(&mut self, block: u32) -> Result<bool> {
-        Ok(self.find_bad(block)?.0)
+        self.root.note_bad(block)
     }
 
     /// Marks every block as free that has not failed.
     pub(crate) fn clear_blocks(&mut self) -> Result<()> {
         self.blocks.clear();
         for number in 0..BAD_BLOCKS_MAX {
-            let Some(block) = read_bad(&mut self.secure, number)? else {
+            let Some(block) = read_bad(&mut self.root.secure, number)? else {
                 break;
             };
             self.blocks.retire(block);
@@ -155,22 +142,9 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         Ok(())
     }
 
-    /// Returns whether `block` is on the list of failed blocks, and its index. If it is not, the
-    /// index is the length of the list.
-    fn find_bad(&mut self, block: u32) -> Result<(bool, usize)> {
-        for number in 0..BAD_BLOCKS_MAX {
-            match read_bad(&mut self.secure, number)? {
-                Some(bad) if bad == block => return Ok((true, number)),
-                Some(_) => {}
-                None => return Ok((false, number)),
-            }
-        }
-        Ok((false, BAD_BLOCKS_MAX))
-    }
-
     /// Takes `wanted` adjacent free blocks and returns the first.
     pub(crate) fn take_blocks(&mut self, wanted: u32) -> Result<u32> {
-        self.keep_numbers()?;
+        self.root.keep_numbers(self.window.next())?;
         // Adjacent free blocks may begin before the start of the search, hence the margin.
         let mut left = self.blocks.count + wanted + MAP_BLOCKS;
         loop {

@@ -4,14 +4,14 @@
 //! chunks. So an entry of an attempt that was never committed is ignored. The structure stays in
 //! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
+use crate::pager::Pending;
 use crate::pager::bytes::{narrow, part_mut, put, take, u16_at, u32_at, u64_at};
+use crate::pager::commit::Root;
 use crate::pager::directory_code::{DirectoryCode, EntryBytes, toggle};
 use crate::pager::error::{Error, Result};
-use crate::pager::flash::Nand;
 use crate::pager::root::{
     DIRECTORY_AT, STRUCTURE_BYTES, SecureStore, StructureState, structure_at, structure_code,
 };
-use crate::pager::{Pager, Pending};
 
 /// Number of entries of a chunk.
 pub(crate) const CHUNK_ENTRIES: u32 = 64;
@@ -107,7 +107,7 @@ pub(crate) fn chunks_max(store_bytes: usize) -> usize {
         .min(STRUCTURE_BYTES / CHUNK_STATE_BYTES)
 }
 
-impl<F: Nand, S: SecureStore> Pager<F, S> {
+impl<S: SecureStore> Root<S> {
     /// Returns the entry `number` of `owner`.
     pub(crate) fn entry(&mut self, owner: u8, number: u32) -> Result<Entry> {
         let found = self.entry_if_any(owner, number)?;

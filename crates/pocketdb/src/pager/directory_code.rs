@@ -5,11 +5,11 @@
 //! stands in other entries was left by an attempt without a record, and nothing reads it.
 
 use crate::limits::{INDEXES_MAX, TABLES_MAX};
-use crate::pager::Pager;
 use crate::pager::bytes::{has_bit, part, put, set_bit, take};
+use crate::pager::commit::Root;
 use crate::pager::directory::{CHUNK_ENTRIES, NOBODY, TEMPORARY};
 use crate::pager::error::Result;
-use crate::pager::flash::{BLOCK_PAGES, Nand};
+use crate::pager::flash::BLOCK_PAGES;
 use crate::pager::root::{DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SecureStore};
 use crate::pager::side::{Side, side_number};
 
@@ -125,7 +125,7 @@ pub(crate) fn toggle(sum: &mut DirectoryCode, code: DirectoryCode) {
     }
 }
 
-impl<F: Nand, S: SecureStore> Pager<F, S> {
+impl<S: SecureStore> Root<S> {
     /// Computes the code of the directory for `record`, which names the present structure.
     pub(crate) fn directory_code(
         &mut self,
@@ -133,10 +133,10 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         written: &Written,
     ) -> Result<DirectoryCode> {
         let mut sum = DirectoryCode::default();
-        self.for_entries(|pager, (owner, number), _, bytes| {
+        self.for_entries(|root, (owner, number), _, bytes| {
             let left = reduced(bytes, counted(record, written, owner, number));
             if left != EntryBytes::default() {
-                toggle(&mut sum, pager.seal.entry_code(owner, number, &left));
+                toggle(&mut sum, root.seal.entry_code(owner, number, &left));
             }
             Ok(())
         })?;
@@ -147,12 +147,12 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// changes nothing that counts.
     pub(crate) fn clear_uncounted(&mut self, written: &Written) -> Result<()> {
         let record = self.committed;
-        self.for_entries(|pager, (owner, number), at, bytes| {
+        self.for_entries(|root, (owner, number), at, bytes| {
             let left = reduced(bytes, counted(&record, written, owner, number));
             if left == *bytes {
                 return Ok(());
             }
-            Ok(pager.secure.write(at, &left)?)
+            Ok(root.secure.write(at, &left)?)
         })
     }
 

@@ -1,15 +1,15 @@
 //! Generations of keys: each reorganisation begins one, and destroys those whose pages it replaced.
 
+use crate::pager::Pending;
+use crate::pager::commit::Root;
 use crate::pager::error::{Error, Result};
-use crate::pager::flash::Nand;
 use crate::pager::root::{
     Level, SecureStore, read_chain, read_generation, write_chain, write_generation,
 };
 use crate::pager::seal::next_secrets;
 use crate::pager::side::{Side, all_sides};
-use crate::pager::{Pager, Pending};
 
-impl<F: Nand, S: SecureStore> Pager<F, S> {
+impl<S: SecureStore> Root<S> {
     /// Reads the keys of the generations in use. Destroys an older key that an interrupted end of a
     /// reorganisation left.
     pub(crate) fn read_generations(&mut self) -> Result<()> {

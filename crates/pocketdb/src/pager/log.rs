@@ -21,26 +21,28 @@ pub(crate) struct Log {
     pub(crate) pages: u32,
 }
 
-impl<F: Nand, S: SecureStore> Pager<F, S> {
+impl Log {
     /// Closes page `number` of `area` and programs it as the next page of `log`.
-    pub(crate) fn log_append(
+    pub(crate) fn append<F: Nand, S: SecureStore>(
         &mut self,
-        log: &mut Log,
+        pager: &mut Pager<F, S>,
         role: u8,
         area: Area,
         number: usize,
     ) -> Result<()> {
-        let block = log.pages / BLOCK_PAGES;
-        if log.pages.is_multiple_of(BLOCK_PAGES) {
-            self.log_block(log.owner, block)?;
+        let block = self.pages / BLOCK_PAGES;
+        if self.pages.is_multiple_of(BLOCK_PAGES) {
+            pager.log_block(self.owner, block)?;
         }
         loop {
-            match self.log_program(log, role, area, number) {
+            match self.program(pager, role, area, number) {
                 Err(Error::Flash(FlashError::BadBlock)) => {
-                    let identity = self.log_identity(log.owner, role, log.pages)?;
-                    self.seal
-                        .open(&identity, self.arena.area_page(area, number))?;
-                    self.move_block(*log, role)?;
+                    let identity = pager.log_identity(self.owner, role, self.pages)?;
+                    pager
+                        .root
+                        .seal
+                        .open(&identity, pager.arena.area_page(area, number))?;
+                    self.move_block(pager, role)?;
                 }
                 result => return result,
             }
@@ -48,25 +50,80 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     }
 
     /// Programs the next page of `log` once, in a block that the log already has.
-    pub(crate) fn log_program(
+    pub(crate) fn program<F: Nand, S: SecureStore>(
         &mut self,
-        log: &mut Log,
+        pager: &mut Pager<F, S>,
         role: u8,
         area: Area,
         number: usize,
     ) -> Result<()> {
-        let identity = self.log_identity(log.owner, role, log.pages)?;
-        self.seal
-            .close(&identity, self.arena.area_page(area, number));
+        let identity = pager.log_identity(self.owner, role, self.pages)?;
+        pager
+            .root
+            .seal
+            .close(&identity, pager.arena.area_page(area, number));
         if role == ROLE_TEMPORARY {
-            self.program_temporary(identity.page, area, number)?;
+            pager.program_temporary(identity.page, area, number)?;
         } else {
-            self.program(identity.page, area, number)?;
+            pager.program(identity.page, area, number)?;
         }
-        log.pages += 1;
+        self.pages += 1;
         Ok(())
     }
 
+    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
+    pub(crate) fn append_or_fail<F: Nand, S: SecureStore>(
+        &mut self,
+        pager: &mut Pager<F, S>,
+        role: u8,
+        area: Area,
+    ) -> Result<()> {
+        if self.pages.is_multiple_of(BLOCK_PAGES) {
+            pager.log_block(self.owner, self.pages / BLOCK_PAGES)?;
+        }
+        self.program(pager, role, area, 0)?;
+        pager.arena.area_mut(area).fill(0);
+        Ok(())
+    }
+
+    /// Copies the pages of the last block of `log` to another block, because it failed.
+    #[inline(never)] // Keeps its local variables off the stack where no block fails.
+    fn move_block<F: Nand, S: SecureStore>(self, pager: &mut Pager<F, S>, role: u8) -> Result<()> {
+        let block = self.pages / BLOCK_PAGES;
+        let old = pager.root.entry(self.owner, block)?;
+        'blocks: loop {
+            pager.log_block(self.owner, block)?;
+            let new = pager.root.entry(self.owner, block)?;
+            let area = pager.arena.lease(1)?;
+            for number in block * BLOCK_PAGES..self.pages {
+                let place = |entry: &Entry| PageIdentity {
+                    page: entry.page + number % BLOCK_PAGES,
+                    epoch: entry.epoch,
+                    role,
+                    owner: self.owner,
+                    number,
+                };
+                let frame = pager.load(&place(&old))?;
+                pager.arena.copy_page(frame, area);
+                pager
+                    .root
+                    .seal
+                    .close(&place(&new), pager.arena.area_page(area, 0));
+                match pager.program(place(&new).page, area, 0) {
+                    Err(Error::Flash(FlashError::BadBlock)) => {
+                        pager.arena.release(area);
+                        continue 'blocks;
+                    }
+                    result => result?,
+                }
+            }
+            pager.arena.release(area);
+            return Ok(());
+        }
+    }
+}
+
+impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Reads page `number` of the log of `owner`; returns its frame.
     pub(crate) fn log_load(&mut self, owner: u8, role: u8, number: u32) -> Result<usize> {
         let identity = self.log_identity(owner, role, number)?;
@@ -78,10 +135,10 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     pub(crate) fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
         let mut log = Log { owner, pages };
         if !pages.is_multiple_of(BLOCK_PAGES) {
-            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
+            let entry = self.root.entry(owner, pages / BLOCK_PAGES)?;
             let next = entry.page + pages % BLOCK_PAGES;
-            if self.is_bad(entry.page / BLOCK_PAGES)?
-                || !self.seal.is_present(entry.epoch)
+            if self.root.is_bad(entry.page / BLOCK_PAGES)?
+                || !self.root.seal.is_present(entry.epoch)
                 || !self.is_clean(next)?
             {
                 log.pages = pages.next_multiple_of(BLOCK_PAGES);
@@ -92,23 +149,13 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Records that a log has `blocks` blocks, if it is one of the part being built.
     fn note_growth(&mut self, owner: u8, blocks: u32) {
-        let side = self.building_side();
-        if self.committed.part.building {
+        let side = self.root.building_side();
+        if self.root.committed.part.building {
             let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
             for (_, grown) in logs.filter(|(log, _)| *log == owner) {
                 *grown = blocks.max(*grown);
             }
         }
-    }
-
-    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
-    pub(crate) fn part_append(&mut self, log: &mut Log, role: u8, area: Area) -> Result<()> {
-        if log.pages.is_multiple_of(BLOCK_PAGES) {
-            self.log_block(log.owner, log.pages / BLOCK_PAGES)?;
-        }
-        self.log_program(log, role, area, 0)?;
-        self.arena.area_mut(area).fill(0);
-        Ok(())
     }
 
     /// Frees the temporary log of statements.
@@ -117,60 +164,27 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             return Ok(());
         }
         for block in 0..self.temporary.pages.div_ceil(BLOCK_PAGES) {
-            let page = self.entry(TEMPORARY, block)?.page;
+            let page = self.root.entry(TEMPORARY, block)?.page;
             self.blocks.free(page / BLOCK_PAGES);
         }
         self.temporary.pages = 0;
-        self.disown(TEMPORARY)
+        self.root.disown(TEMPORARY)
     }
 
     /// Takes block number `block` of a log, and adds it to the directory.
     pub(crate) fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
         let entry = Entry {
             page: self.take_blocks(1)? * BLOCK_PAGES,
-            epoch: self.next_epoch(),
+            epoch: self.root.next_epoch(),
             rows: 0,
         };
-        self.set_entry(owner, block, &entry)?;
+        self.root.set_entry(owner, block, &entry)?;
         self.note_growth(owner, block + 1);
         Ok(())
     }
 
-    /// Copies the pages of the last block of `log` to another block, because it failed.
-    #[inline(never)] // Keeps its local variables off the stack where no block fails.
-    fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
-        let block = log.pages / BLOCK_PAGES;
-        let old = self.entry(log.owner, block)?;
-        'blocks: loop {
-            self.log_block(log.owner, block)?;
-            let new = self.entry(log.owner, block)?;
-            let area = self.arena.lease(1)?;
-            for number in block * BLOCK_PAGES..log.pages {
-                let place = |entry: &Entry| PageIdentity {
-                    page: entry.page + number % BLOCK_PAGES,
-                    epoch: entry.epoch,
-                    role,
-                    owner: log.owner,
-                    number,
-                };
-                let frame = self.load(&place(&old))?;
-                self.arena.copy_page(frame, area);
-                self.seal.close(&place(&new), self.arena.area_page(area, 0));
-                match self.program(place(&new).page, area, 0) {
-                    Err(Error::Flash(FlashError::BadBlock)) => {
-                        self.arena.release(area);
-                        continue 'blocks;
-                    }
-                    result => result?,
-                }
-            }
-            self.arena.release(area);
-            return Ok(());
-        }
-    }
-
     fn log_identity(&mut self, owner: u8, role: u8, number: u32) -> Result<PageIdentity> {
-        let entry = self.entry(owner, number / BLOCK_PAGES)?;
+        let entry = self.root.entry(owner, number / BLOCK_PAGES)?;
         Ok(PageIdentity {
             page: entry.page + number % BLOCK_PAGES,
             epoch: entry.epoch,

@@ -6,6 +6,7 @@ pub(crate) mod arena;
 pub(crate) mod blocks;
 pub(crate) mod buffer;
 pub(crate) mod bytes;
+pub(crate) mod commit;
 pub(crate) mod directory;
 pub(crate) mod directory_code;
 pub(crate) mod error;
@@ -35,11 +36,12 @@ use alloc::boxed::Box;
 use crate::limits::TABLES_MAX;
 use crate::pager::arena::{Area, Arena};
 use crate::pager::blocks::Blocks;
+use crate::pager::commit::{Pending, Root};
 use crate::pager::directory::{Places, Structure, TEMPORARY};
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::log::Log;
-use crate::pager::ring::{read_newest, write_record, write_ring};
+use crate::pager::ring::{read_newest, write_ring};
 use crate::pager::root::{
     Origin, PartState, RootRecord, SecureStore, format_store, read_head, write_chain,
     write_generation,
@@ -50,23 +52,10 @@ use crate::pager::sort::Effort;
 use crate::pager::usage::Usage;
 use crate::pager::window::{Room, Window};
 
-/// The changes of the secure store that must be synced before a record refers to them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Pending {
-    /// Nothing.
-    Nothing,
-    /// Directory entries were written, but may not be durable yet.
-    Entries,
-    /// The structure differs from its copy.
-    Structure,
-}
-
 /// Pages on flash, and the commits that make them durable.
 pub(crate) struct Pager<F: Nand, S: SecureStore> {
     pub(crate) flash: F,
-    pub(crate) secure: S,
-    /// Boxed, because it is large and the pager is moved.
-    pub(crate) seal: Box<Seal>,
+    pub(crate) root: Root<S>,
     pub(crate) arena: Arena,
     pub(crate) blocks: Blocks,
     pub(crate) window: Window,
@@ -74,11 +63,6 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
     room: Room,
     /// The elements and units of every owner of rows.
     shapes: [Shape; TABLES_MAX],
-    pub(crate) committed: RootRecord,
-    /// Owner and rank of each chunk of the directory.
-    structure: Structure,
-    places: Places,
-    pending: Pending,
     /// Number of device operations that a reorganisation may still use.
     pub(crate) allowance: Option<u64>,
     /// Number of blocks of both logs of the part being built, with the current task's.
@@ -87,9 +71,6 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
     pub(crate) temporary: Log,
     /// Work of the present statement besides reading.
     pub(crate) effort: Effort,
-    root_writes: u64,
-    /// Epoch and sequence number in the last record.
-    noted: (u64, u64),
     poisoned: bool,
 }
 
@@ -133,14 +114,10 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let room = Room::default();
         Self {
             window: Window::new(&committed, &room),
-            noted: (committed.epoch, committed.buffer_next),
             arena: Arena::new(room.frames),
             blocks: Blocks::new(flash.blocks(), committed.block_next),
             room,
             shapes: [Shape::default(); TABLES_MAX],
-            structure: Structure::default(),
-            places: Places::default(),
-            pending: Pending::Nothing,
             allowance: None,
             grown: [0; 2],
             temporary: Log {
@@ -148,12 +125,18 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
                 pages: 0,
             },
             effort: Effort::default(),
-            root_writes: 0,
             poisoned: false,
             flash,
-            secure,
-            seal: stored.seal,
-            committed,
+            root: Root {
+                noted: (committed.epoch, committed.buffer_next),
+                structure: Structure::default(),
+                places: Places::default(),
+                pending: Pending::Nothing,
+                writes: 0,
+                secure,
+                seal: stored.seal,
+                committed,
+            },
         }
     }
 
@@ -161,7 +144,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     pub(crate) fn provide(&mut self, room: Room) {
         // Frees the old frames before allocating the new ones, so that both never exist together.
         self.arena = Arena::new(0);
-        self.window = Window::new(&self.committed, &room);
+        self.window = Window::new(&self.root.committed, &room);
         self.arena = Arena::new(room.frames);
         self.room = room;
     }
@@ -198,18 +181,13 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         result
     }
 
-    /// Makes the chunks freed since the last record free once the next record is valid.
-    pub(crate) fn keep_disowned(&mut self) {
-        self.pending = Pending::Structure;
-    }
-
     /// Returns a record with the present end of the buffer and otherwise unchanged.
     pub(crate) fn next_record(&mut self) -> Result<RootRecord> {
         let mut record = RootRecord {
-            sequence: self.committed.sequence + 1,
-            structure: self.keep_structure()?,
+            sequence: self.root.committed.sequence + 1,
+            structure: self.root.keep_structure()?,
             block_next: self.blocks.next(),
-            ..self.committed
+            ..self.root.committed
         };
         self.window.describe(&mut record);
         Ok(record)
@@ -220,27 +198,6 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let mut record = self.next_record()?;
         record.part = part;
         Ok(record)
-    }
-
-    /// Commits `record`.
-    pub(crate) fn finish(&mut self, record: &RootRecord) -> Result<()> {
-        if self.pending != Pending::Nothing {
-            // The data that the record refers to must be durable before it.
-            self.secure.sync()?;
-            self.pending = Pending::Nothing;
-        }
-        self.write(record)?;
-        self.seal.turn(record.part.generations());
-        Ok(())
-    }
-
-    /// Writes a record that refers to nothing new.
-    fn write(&mut self, record: &RootRecord) -> Result<()> {
-        write_record(&mut self.secure, &mut self.seal, record)?;
-        self.root_writes += 1;
-        self.noted = (record.epoch, record.buffer_next);
-        self.committed = *record;
-        Ok(())
     }
 
     /// Programs page `number` of `area` to `page`; at the start of a block it erases the block
@@ -295,13 +252,6 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         }
     }
 
-    /// Returns an epoch that no other write has.
-    pub(crate) fn next_epoch(&mut self) -> u64 {
-        let epoch = self.committed.epoch;
-        self.committed.epoch += 1;
-        epoch
-    }
-
     /// Returns the frame of a page: from the cache, or read, authenticated and decrypted.
     pub(crate) fn load(&mut self, identity: &PageIdentity) -> Result<usize> {
         match self.arena.find(identity.page, identity.epoch) {
@@ -320,7 +270,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             return Err(Error::Root("names a page that the device does not have"));
         }
         read?;
-        let code = self.seal.open(identity, bytes)?;
+        let code = self.root.seal.open(identity, bytes)?;
         self.arena.note(frame, identity.page, identity.epoch);
         Ok((frame, code))
     }

@@ -4,21 +4,20 @@ use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState};
-use crate::pager::ring::is_full;
-use crate::pager::root::{Level, Origin, RootRecord, SecureStore, raise_format};
+use crate::pager::root::{Level, Origin, SecureStore, raise_format};
 use crate::pager::seal::Since;
 use crate::pager::side::Side;
 
 /// Least number of numbers that every opening skips after those last recorded.
-const NUMBERS_PER_OPENING: u64 = 1 << 20;
+pub(super) const NUMBERS_PER_OPENING: u64 = 1 << 20;
 /// The number above which the store cannot be opened; an opening uses far fewer than remain then.
 const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
 impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Reads what the last record says of keys and of the directory; pages can be read then.
     pub(crate) fn begin_recovery(&mut self) -> Result<()> {
-        self.read_generations()?;
-        self.read_structure()?;
+        self.root.read_generations()?;
+        self.root.read_structure()?;
         self.clear_blocks()
     }
 
@@ -28,63 +27,32 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// directory. No page is sealed before that.
     pub(crate) fn continue_behind(&mut self, origin: Origin) -> Result<()> {
         self.mark_blocks()?;
-        self.reload_window()?;
-        if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
-            && !self.is_clean(self.committed.unit_next)?
+        self.waiting().reload()?;
+        if !self.root.committed.unit_next.is_multiple_of(BLOCK_PAGES)
+            && !self.is_clean(self.root.committed.unit_next)?
         {
-            self.committed.unit_next = 0;
+            self.root.committed.unit_next = 0;
         }
         // Numbers that an interrupted transaction may have used are never used again.
         let first = Since {
-            epoch: behind(self.committed.epoch)?,
+            epoch: behind(self.root.committed.epoch)?,
             sequence: behind(self.window.next())?,
         };
         let is_behind = |since: Since| since.epoch > first.epoch || since.sequence > first.sequence;
         if origin.since.is_some_and(is_behind) {
             return Err(Error::Root("is damaged"));
         }
-        let more = u64::from(self.secure.random()?);
-        self.committed.epoch = first.epoch + more;
+        let more = u64::from(self.root.secure.random()?);
+        self.root.committed.epoch = first.epoch + more;
         self.window.continue_with(first.sequence + more);
         let record = self.next_record()?;
-        self.finish(&record)?;
+        self.root.finish(&record)?;
         if !origin.is_counted {
             let since = origin.since.is_none().then_some(first);
-            raise_format(&mut self.secure, since)?;
-            self.seal.seal_anew(origin.since.unwrap_or(first));
+            raise_format(&mut self.root.secure, since)?;
+            self.root.seal.seal_anew(origin.since.unwrap_or(first));
         }
-        self.fill_ring()
-    }
-
-    /// Writes the same state until the ring is full, as each new one is: an earlier version left slots
-    /// empty, and a record that is gone from such a ring is not missed.
-    fn fill_ring(&mut self) -> Result<()> {
-        while !is_full(&self.committed) {
-            // Each by itself: of two that a loss of power meets, the later one may be there alone.
-            let record = RootRecord {
-                sequence: self.committed.sequence + 1,
-                ..self.committed
-            };
-            self.write(&record)?;
-        }
-        Ok(())
-    }
-
-    /// Records the numbers in use, long before the numbers that the next opening skips are used up.
-    pub(crate) fn keep_numbers(&mut self) -> Result<()> {
-        let (epoch, next) = (self.committed.epoch, self.window.next());
-        let near = |number: u64, noted| number.abs_diff(noted) < NUMBERS_PER_OPENING / 2;
-        let (noted_epoch, noted_next) = self.noted;
-        if near(epoch, noted_epoch) && near(next, noted_next) {
-            return Ok(());
-        }
-        // The record commits nothing else: a transaction or an attempt is in progress.
-        let record = RootRecord {
-            sequence: self.committed.sequence + 1,
-            buffer_next: next,
-            ..self.committed
-        };
-        self.write(&record)
+        self.root.fill_ring()
     }
 
     /// Returns whether `page` was not programmed since its block was erased, in none of its sectors.
@@ -106,19 +74,19 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Marks the blocks with committed data.
     fn mark_blocks(&mut self) -> Result<()> {
-        let state = self.committed.catalogue;
+        let state = self.root.committed.catalogue;
         if state.bytes > 0 {
             self.blocks.mark(state.page / BLOCK_PAGES);
         }
         for (owner, shape) in (0u8..).zip(self.shapes) {
-            for unit in shape.first_unit()..self.committed.units(owner) {
-                let start = self.entry(owner, unit)?.page;
+            for unit in shape.first_unit()..self.root.committed.units(owner) {
+                let start = self.root.entry(owner, unit)?.page;
                 let last = start + shape.pages() - 1;
                 (start / BLOCK_PAGES..=last / BLOCK_PAGES)
                     .for_each(|block| self.blocks.mark(block));
             }
         }
-        let part = self.committed.part;
+        let part = self.root.committed.part;
         for level in part.live() {
             self.mark_logs(level, [0; 2])?;
         }
@@ -127,7 +95,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             self.mark_logs(&part.next, self.grown)?;
         }
         self.mark_log(TEMPORARY, self.temporary.pages.div_ceil(BLOCK_PAGES))?;
-        let unit_next = self.committed.unit_next;
+        let unit_next = self.root.committed.unit_next;
         if !unit_next.is_multiple_of(BLOCK_PAGES) {
             self.blocks.mark(unit_next / BLOCK_PAGES);
         }
@@ -143,7 +111,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     fn mark_log(&mut self, owner: u8, blocks: u32) -> Result<()> {
         for block in 0..blocks {
-            let page = self.entry(owner, block)?.page;
+            let page = self.root.entry(owner, block)?.page;
             self.blocks.mark(page / BLOCK_PAGES);
         }
         Ok(())

@@ -147,14 +147,14 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     pub(crate) fn operations(&self) -> Operations {
         Operations {
             flash: self.flash.counters(),
-            cipher: self.seal.counters,
-            root_writes: self.root_writes,
+            cipher: self.root.seal.counters,
+            root_writes: self.root.writes,
         }
     }
 
     /// Adds the operations of this opening, which planned `planned` bytes, to the sums.
     pub(crate) fn close(&mut self, planned: usize) -> Result<(), SecureStoreError> {
-        let before = Usage::read(&mut self.secure)?;
+        let before = Usage::read(&mut self.root.secure)?;
         let last = self.operations();
         let usage = Usage {
             memory_planned: before.memory_planned.max(planned as u64),
@@ -162,7 +162,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             last,
             ..before
         };
-        usage.write(&mut self.secure)?;
-        self.secure.sync()
+        usage.write(&mut self.root.secure)?;
+        self.root.secure.sync()
     }
 }

@@ -6,9 +6,7 @@
 //! flash has all of its rows.
 
 use crate::limits::{BUFFER_BLOCKS_MAX, TABLES_MAX, UNIT_ROWS};
-use crate::pager::Pager;
 use crate::pager::arena::HELD;
-use crate::pager::buffer;
 use crate::pager::bytes::part;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
@@ -17,6 +15,7 @@ use crate::pager::run::{Run, Runs, rewrite_blocks};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_BUFFER};
 use crate::pager::shape::Shape;
+use crate::pager::{Pager, buffer};
 
 /// Number of frames up to which an operation may need all of them.
 const FRAMES_FEW: usize = 7;
@@ -139,16 +138,40 @@ fn base_of(record: &RootRecord) -> u64 {
 }
 
 impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Returns the waiting rows, to work with them.
+    pub(crate) fn waiting(&mut self) -> Waiting<'_, F, S> {
+        Waiting { pager: self }
+    }
+
+    fn element_bytes(&self, owner: u8) -> usize {
+        width_in(&self.shapes, owner)
+    }
+
+    /// Returns whether so many runs or blocks are in use that the waiting rows should be rewritten.
+    pub(crate) fn is_window_long(&self) -> bool {
+        let window = &self.window;
+        window.runs.len() > self.room.crowded
+            || window.blocks().count() > BUFFER_BLOCKS_MAX
+            || window.is_far()
+    }
+}
+
+/// The rows that wait, of which memory has the window.
+pub(crate) struct Waiting<'p, F: Nand, S: SecureStore> {
+    pager: &'p mut Pager<F, S>,
+}
+
+impl<F: Nand, S: SecureStore> Waiting<'_, F, S> {
     /// Appends an element to the page being filled.
     pub(crate) fn append(&mut self, owner: u8, id: u32, element: &[u8]) -> Result<()> {
         // An element that a full page does not take goes to the next one; more often it is too wide.
         for _ in 0..2 {
-            if !self.window.rewriting && !self.window.runs.has_room(owner, id) {
+            if !self.pager.window.rewriting && !self.pager.window.runs.has_room(owner, id) {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
             self.hold_page()?;
-            let window = &mut self.window;
-            let page = self.arena.page_mut(HELD);
+            let window = &mut self.pager.window;
+            let page = self.pager.arena.page_mut(HELD);
             if let Some(used) = buffer::append(page, window.used, owner, id, element) {
                 window.used = used;
                 window.changed = true;
@@ -162,7 +185,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Holds a frame with the page being filled, so that rows can be appended.
     fn hold_page(&mut self) -> Result<()> {
-        if self.arena.is_held() {
+        if self.pager.arena.is_held() {
             return Ok(());
         }
         let Window {
@@ -170,13 +193,15 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             tail,
             previous,
             ..
-        } = self.window;
+        } = self.pager.window;
         if used > buffer::HEAD_BYTES {
-            let frame = self.load(&buffer_identity(tail.page, tail.sequence))?;
-            self.arena.hold(Some(frame));
+            let frame = self
+                .pager
+                .load(&buffer_identity(tail.page, tail.sequence))?;
+            self.pager.arena.hold(Some(frame));
         } else {
-            self.arena.hold(None);
-            buffer::begin(self.arena.page_mut(HELD), &previous);
+            self.pager.arena.hold(None);
+            buffer::begin(self.pager.arena.page_mut(HELD), &previous);
         }
         Ok(())
     }
@@ -184,7 +209,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Finishes the page being filled and begins the next one.
     fn turn_page(&mut self) -> Result<()> {
         self.program_open_page()?;
-        let window = &mut self.window;
+        let window = &mut self.pager.window;
         window.close_runs()?;
         window.previous = window.tail;
         window.used = buffer::HEAD_BYTES;
@@ -194,7 +219,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Frees the held frame if there are few frames: programs an open transaction's page before it
     /// is full.
     pub(crate) fn clear_frames(&mut self) -> Result<()> {
-        if self.arena.frames() <= FRAMES_FEW {
+        if self.pager.arena.frames() <= FRAMES_FEW {
             self.program_open_page()?;
         }
         Ok(())
@@ -202,19 +227,19 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Programs the page being filled if its last version lacks rows.
     pub(crate) fn program_open_page(&mut self) -> Result<()> {
-        if !self.window.changed {
+        if !self.pager.window.changed {
             self.let_page_go();
             return Ok(());
         }
-        let area = self.arena.lease(1)?;
+        let area = self.pager.arena.lease(1)?;
         let mut result = self.program_version(area);
         while result == Err(Error::Flash(FlashError::BadBlock)) {
             // The block failed; its earlier pages remain readable, and the version is programmed
             // elsewhere.
-            self.window.page = 0;
+            self.pager.window.page = 0;
             result = self.program_version(area);
         }
-        self.arena.release(area);
+        self.pager.arena.release(area);
         self.let_page_go();
         result
     }
@@ -226,31 +251,35 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             tail,
             changed,
             ..
-        } = self.window;
-        if self.arena.is_held() && !changed {
+        } = self.pager.window;
+        if self.pager.arena.is_held() && !changed {
             let there = used > buffer::HEAD_BYTES;
             let version = there.then_some((tail.page, tail.sequence));
-            self.arena.let_go(version);
+            self.pager.arena.let_go(version);
         }
     }
 
     fn program_version(&mut self, area: crate::pager::arena::Area) -> Result<()> {
-        if self.window.page.is_multiple_of(BLOCK_PAGES) {
-            if !self.window.rewriting && self.window.blocks().count() >= BLOCKS_ROOM {
+        if self.pager.window.page.is_multiple_of(BLOCK_PAGES) {
+            if !self.pager.window.rewriting && self.pager.window.blocks().count() >= BLOCKS_ROOM {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
-            let block = self.take_blocks(1)?;
-            self.window.page = block * BLOCK_PAGES;
+            let block = self.pager.take_blocks(1)?;
+            self.pager.window.page = block * BLOCK_PAGES;
         }
-        self.keep_numbers()?;
-        let sequence = self.window.next;
-        let identity = buffer_identity(self.window.page, sequence);
-        self.arena.copy_page(HELD, area);
-        let code = self.seal.close(&identity, self.arena.area_mut(area));
-        self.window.next += 1;
-        self.window.note_block(identity.page, sequence)?;
-        self.program(identity.page, area, 0)?;
-        let window = &mut self.window;
+        self.pager.root.keep_numbers(self.pager.window.next())?;
+        let sequence = self.pager.window.next;
+        let identity = buffer_identity(self.pager.window.page, sequence);
+        self.pager.arena.copy_page(HELD, area);
+        let code = self
+            .pager
+            .root
+            .seal
+            .close(&identity, self.pager.arena.area_mut(area));
+        self.pager.window.next += 1;
+        self.pager.window.note_block(identity.page, sequence)?;
+        self.pager.program(identity.page, area, 0)?;
+        let window = &mut self.pager.window;
         window.tail = Link {
             sequence,
             page: identity.page,
@@ -262,44 +291,38 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     }
 
     /// Copies `out.len()` bytes from offset `at` of a waiting element.
-    pub(crate) fn read_waiting(
-        &mut self,
-        owner: u8,
-        id: u32,
-        at: usize,
-        out: &mut [u8],
-    ) -> Result<()> {
+    pub(crate) fn read(&mut self, owner: u8, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         // The catalogue counts the row, so its page must have it.
         let missing = Error::Tampered {
-            page: self.window.tail.page,
+            page: self.pager.window.tail.page,
             what: "row",
         };
-        let run = self.window.runs.find(owner, id).ok_or(missing)?;
+        let run = self.pager.window.runs.find(owner, id).ok_or(missing)?;
         self.read_run(run, id, at, out)
     }
 
     fn read_run(&mut self, run: Run, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
-        let tail = self.window.tail;
+        let tail = self.pager.window.tail;
         let (place, sequence) = if run.is_open() {
             (tail.page, tail.sequence)
         } else {
-            let runs = &self.window.runs;
+            let runs = &self.pager.window.runs;
             (runs.page(&run), runs.sequence(&run))
         };
-        let frame = if run.is_open() && self.arena.is_held() {
+        let frame = if run.is_open() && self.pager.arena.is_held() {
             HELD
         } else {
-            self.load(&buffer_identity(place, sequence))?
+            self.pager.load(&buffer_identity(place, sequence))?
         };
-        let page = self.arena.page(frame);
+        let page = self.pager.arena.page(frame);
         // Most elements of a page are of one owner.
         let owner = run.owner();
-        let own = self.element_bytes(owner);
+        let own = self.pager.element_bytes(owner);
         let width = |other| {
             if other == owner {
                 own
             } else {
-                self.element_bytes(other)
+                self.pager.element_bytes(other)
             }
         };
         let wanted = |row: &buffer::Located| row.owner == owner && row.id == id;
@@ -312,41 +335,37 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         Ok(())
     }
 
-    fn element_bytes(&self, owner: u8) -> usize {
-        width_in(&self.shapes, owner)
-    }
-
     /// Removes every row that was appended since the last commit.
-    pub(crate) fn rollback_window(&mut self) -> Result<()> {
-        let tail = self.committed.tail;
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        let tail = self.pager.root.committed.tail;
         // Runs of the tail's page are read from it again: it may have uncommitted elements too.
         let kept = |run: &Run, sequence| !run.is_open() && sequence < tail.sequence;
-        self.window.runs.retain(kept);
-        self.window.tail = tail;
+        self.pager.window.runs.retain(kept);
+        self.pager.window.tail = tail;
         self.reload_tail()
     }
 
     /// Reads the whole committed window.
-    pub(crate) fn reload_window(&mut self) -> Result<()> {
+    pub(crate) fn reload(&mut self) -> Result<()> {
         self.reload_tail()?;
-        let mut link = self.window.previous;
-        while link.sequence >= self.committed.buffer_start && link.sequence > 0 {
+        let mut link = self.pager.window.previous;
+        while link.sequence >= self.pager.root.committed.buffer_start && link.sequence > 0 {
             link = self.note_page(&link)?;
         }
         self.continue_block()?;
-        for block in self.window.runs.blocks() {
-            self.blocks.mark(block);
+        for block in self.pager.window.runs.blocks() {
+            self.pager.blocks.mark(block);
         }
         Ok(())
     }
 
     /// Reads every page of the committed window.
-    pub(crate) fn verify_window(&mut self) -> Result<u64> {
-        let mut link = self.committed.tail;
+    pub(crate) fn verify(&mut self) -> Result<u64> {
+        let mut link = self.pager.root.committed.tail;
         let mut checked = 0;
-        while link.sequence >= self.committed.buffer_start && link.sequence > 0 {
+        while link.sequence >= self.pager.root.committed.buffer_start && link.sequence > 0 {
             let frame = self.load_link(&link)?;
-            link = buffer::previous(self.arena.page(frame));
+            link = buffer::previous(self.pager.arena.page(frame));
             checked += 1;
         }
         Ok(checked)
@@ -354,23 +373,23 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Loads the last committed page as the one being filled.
     fn reload_tail(&mut self) -> Result<()> {
-        let tail = self.window.tail;
-        self.arena.let_go(None);
-        self.window.changed = false;
-        self.window.previous = Link::default();
-        self.window.used = buffer::HEAD_BYTES;
+        let tail = self.pager.window.tail;
+        self.pager.arena.let_go(None);
+        self.pager.window.changed = false;
+        self.pager.window.previous = Link::default();
+        self.pager.window.used = buffer::HEAD_BYTES;
         if tail.sequence == 0 {
             return Ok(());
         }
         let frame = self.load_link(&tail)?;
-        let page = self.arena.page(frame);
-        self.window.previous = buffer::previous(page);
-        let shapes = &self.shapes;
+        let page = self.pager.arena.page(frame);
+        self.pager.window.previous = buffer::previous(page);
+        let shapes = &self.pager.shapes;
         let width = |owner| width_in(shapes, owner);
         for row in buffer::rows(page, width) {
-            self.window.used = row.at + width(row.owner);
-            if row.id > placed_in(&self.committed, row.owner) {
-                self.window.runs.note_row(row.owner, row.id);
+            self.pager.window.used = row.at + width(row.owner);
+            if row.id > placed_in(&self.pager.root.committed, row.owner) {
+                self.pager.window.runs.note_row(row.owner, row.id);
             }
         }
         Ok(())
@@ -379,7 +398,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Reads a buffer page and checks that it is exactly the page of `link`.
     fn load_link(&mut self, link: &Link) -> Result<usize> {
         let identity = buffer_identity(link.page, link.sequence);
-        let (frame, code) = self.fetch(&identity)?;
+        let (frame, code) = self.pager.fetch(&identity)?;
         if code != link.code {
             return Err(Error::Tampered {
                 page: identity.page,
@@ -393,14 +412,17 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// it.
     fn note_page(&mut self, link: &Link) -> Result<Link> {
         let frame = self.load_link(link)?;
-        self.window.note_block(link.page, link.sequence)?;
-        let page = self.arena.page(frame);
-        let shapes = &self.shapes;
+        self.pager.window.note_block(link.page, link.sequence)?;
+        let page = self.pager.arena.page(frame);
+        let shapes = &self.pager.shapes;
         let width = |owner| width_in(shapes, owner);
         let place = (link.page, link.sequence);
         for row in buffer::rows(page, width) {
-            if row.id > placed_in(&self.committed, row.owner) {
-                self.window.runs.note_old_row(place, row.owner, row.id)?;
+            if row.id > placed_in(&self.pager.root.committed, row.owner) {
+                self.pager
+                    .window
+                    .runs
+                    .note_old_row(place, row.owner, row.id)?;
             }
         }
         Ok(buffer::previous(page))
@@ -408,85 +430,80 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Continues in the block of the tail if nothing was programmed after it.
     fn continue_block(&mut self) -> Result<()> {
-        let tail = self.window.tail;
-        self.window.page = 0;
+        let tail = self.pager.window.tail;
+        self.pager.window.page = 0;
         if tail.sequence == 0 {
             return Ok(());
         }
-        self.window.note_block(tail.page, tail.sequence)?;
+        self.pager.window.note_block(tail.page, tail.sequence)?;
         let next = tail.page + 1;
-        if !next.is_multiple_of(BLOCK_PAGES) && self.is_clean(next)? {
-            self.window.page = next;
+        if !next.is_multiple_of(BLOCK_PAGES) && self.pager.is_clean(next)? {
+            self.pager.window.page = next;
         }
         Ok(())
     }
 
     /// Removes rows that are in units, and frees the blocks that are no longer needed.
-    pub(crate) fn trim_window(&mut self) -> Result<()> {
-        let committed = self.committed;
-        let runs = &mut self.window.runs;
+    pub(crate) fn trim(&mut self) -> Result<()> {
+        let committed = self.pager.root.committed;
+        let runs = &mut self.pager.window.runs;
         runs.retain(|run, _| waits(run, &committed));
-        let page = self.window.page.checked_sub(1);
+        let page = self.pager.window.page.checked_sub(1);
         let current = page.map(|page| page / BLOCK_PAGES);
-        let blocks = &mut self.blocks;
+        let blocks = &mut self.pager.blocks;
         runs.drop_blocks(committed.buffer_start, current, |block| blocks.free(block));
         runs.follow(base_of(&committed))
     }
 
-    /// Returns whether so many runs or blocks are in use that the waiting rows should be rewritten.
-    pub(crate) fn is_window_long(&self) -> bool {
-        let window = &self.window;
-        window.runs.len() > self.room.crowded
-            || window.blocks().count() > BUFFER_BLOCKS_MAX
-            || window.is_far()
-    }
-
     /// Rewrites every waiting row and starts the window there, even if no row waits, so that no
-    /// earlier page is needed. If it fails, [`Self::restore_window`] must follow.
+    /// earlier page is needed. If it fails, [`Self::restore`] must follow.
     pub(crate) fn densify(&mut self) -> Result<()> {
-        self.window.close_runs()?;
-        self.window.rewriting = true;
-        self.window.previous = Link::default();
-        self.window.used = buffer::HEAD_BYTES;
-        let start = self.window.next;
+        self.pager.window.close_runs()?;
+        self.pager.window.rewriting = true;
+        self.pager.window.previous = Link::default();
+        self.pager.window.used = buffer::HEAD_BYTES;
+        let start = self.pager.window.next;
         self.let_page_go();
         self.hold_page()?;
-        self.window.changed = true;
+        self.pager.window.changed = true;
         for owner in (0u8..).take(TABLES_MAX) {
             // A run is removed once its rows are rewritten, so that both have room.
-            while let Some(run) = self.window.runs.take_oldest(owner, start) {
+            while let Some(run) = self.pager.window.runs.take_oldest(owner, start) {
                 self.copy_run(run)?;
             }
         }
         self.program_open_page()?;
-        let mut record = self.next_record()?;
+        let mut record = self.pager.next_record()?;
         record.buffer_start = start;
-        self.finish(&record)?;
-        self.window.rewriting = false;
-        self.trim_window()?;
-        let blocks = BLOCKS_ROOM + rewrite_blocks(self.room.waiting);
-        self.window.runs.shrink(self.room.runs, blocks);
+        self.pager.root.finish(&record)?;
+        self.pager.window.rewriting = false;
+        self.trim()?;
+        let blocks = BLOCKS_ROOM + rewrite_blocks(self.pager.room.waiting);
+        self.pager.window.runs.shrink(self.pager.room.runs, blocks);
         Ok(())
     }
 
     /// Reads the window from flash again after an interrupted rewrite; no transaction may be open.
-    pub(crate) fn restore_window(&mut self) -> Result<()> {
-        if !self.window.rewriting {
+    pub(crate) fn restore(&mut self) -> Result<()> {
+        if !self.pager.window.rewriting {
             return Ok(());
         }
-        self.arena.reset();
-        self.window.rewriting = false;
-        self.window.tail = self.committed.tail;
-        self.window.runs.restart(base_of(&self.committed));
-        self.reload_window()?;
-        self.remark_blocks()
+        self.pager.arena.reset();
+        self.pager.window.rewriting = false;
+        self.pager.window.tail = self.pager.root.committed.tail;
+        self.pager
+            .window
+            .runs
+            .restart(base_of(&self.pager.root.committed));
+        self.reload()?;
+        self.pager.remark_blocks()
     }
 
     /// Appends the still waiting rows of `run` again.
     fn copy_run(&mut self, run: Run) -> Result<()> {
         let owner = run.owner();
-        let placed = placed_in(&self.committed, owner);
-        let mut row = Scratch::new(self.element_bytes(owner));
+        let placed = placed_in(&self.pager.root.committed, owner);
+        let mut row = Scratch::new(self.pager.element_bytes(owner));
         for id in run.first().max(placed + 1)..run.end() {
             self.read_run(run, id, 0, &mut row)?;
             self.append(owner, id, &row)?;

@@ -15,8 +15,8 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::tables::catalogue::{ID, Kind};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
-use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
 /// The comparison of a test.
@@ -83,6 +83,24 @@ pub(crate) struct Reach {
     pub(crate) kind: ValueType,
     /// Length of an encoded value in bytes.
     pub(crate) width: u16,
+}
+
+impl Reach {
+    /// Copies the current value of the column, encoded, of the row `id` of its table.
+    pub(crate) fn fetch<F: Nand, S: SecureStore>(
+        self,
+        tables: &mut Tables<F, S>,
+        id: RowId,
+        out: &mut [u8],
+    ) -> Result<()> {
+        if self.column == ID {
+            out.copy_from_slice(&encode_integer(i64::from(id.number())));
+            return Ok(());
+        }
+        let column = tables.base.catalogue.column_at(self.table, self.column)?;
+        debug_assert!(!matches!(column.kind, Kind::Position | Kind::Reference));
+        tables.latest(self.table, id, self.column, &column, out)
+    }
 }
 
 /// A comparison of one column with values.
@@ -169,8 +187,24 @@ impl<'a> Condition<'a> {
         &self.values[first..first + usize::from(test.count)]
     }
 
+    /// Returns whether the row `id` of the tested table passes a test.
+    ///
+    /// It is a function of its own, so that the value takes no stack during the walk of the tree.
+    #[inline(never)]
+    pub(crate) fn row_passes<F: Nand, S: SecureStore>(
+        &self,
+        tables: &mut Tables<F, S>,
+        test: &Test,
+        id: RowId,
+    ) -> Result<bool> {
+        let mut value = Scratch::new(usize::from(test.reach.width));
+        test.reach.fetch(tables, id, &mut value)?;
+        let found = decode(test.reach.kind, &value);
+        Ok(self.passes(test, &found))
+    }
+
     /// Returns whether `found` passes `test`.
-    pub(crate) fn passes(&self, test: &Test, found: &Value<'_>) -> bool {
+    fn passes(&self, test: &Test, found: &Value<'_>) -> bool {
         let values = self.values_of(test);
         let order = |number: usize| values.get(number).and_then(|value| found.order(value));
         let among = || {
@@ -192,62 +226,6 @@ impl<'a> Condition<'a> {
             Comparison::Among => among(),
             Comparison::NotAmong => !among(),
         }
-    }
-}
-
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Copies the current value of a column of the row `id`, encoded; `id` is of the table in
-    /// `reach`.
-    pub(crate) fn fetch_value(&mut self, reach: Reach, id: RowId, out: &mut [u8]) -> Result<()> {
-        let table = reach.table;
-        if reach.column == ID {
-            out.copy_from_slice(&encode_integer(i64::from(id.number())));
-            return Ok(());
-        }
-        let number = reach.column;
-        let column = self.catalogue.column_at(table, number)?;
-        debug_assert!(!matches!(column.kind, Kind::Position | Kind::Reference));
-        self.latest(table, id, number, &column, out)
-    }
-
-    /// Returns whether a row fulfils a part of a condition; `ids` returns its id for each slot.
-    /// `known` is the bit set of tests that it is known to pass.
-    pub(crate) fn fulfils(
-        &mut self,
-        condition: &Condition<'_>,
-        node: u16,
-        known: u32,
-        ids: &mut dyn FnMut(&mut Self, u8) -> Result<RowId>,
-    ) -> Result<bool> {
-        match condition.node(node) {
-            Node::Always => Ok(true),
-            Node::And(a, b) => Ok(self.fulfils(condition, a, known, ids)?
-                && self.fulfils(condition, b, known, ids)?),
-            Node::Or(a, b) => Ok(self.fulfils(condition, a, known, ids)?
-                || self.fulfils(condition, b, known, ids)?),
-            Node::Test(number) if known >> number & 1 == 1 => Ok(true),
-            Node::Test(number) => {
-                let test = condition.test(number);
-                let id = ids(self, test.reach.slot)?;
-                self.passes(condition, &test, id)
-            }
-        }
-    }
-
-    /// Returns whether the row `id` of the tested table passes a test.
-    ///
-    /// It is a function of its own, so that the value takes no stack during the walk of the tree.
-    #[inline(never)]
-    pub(crate) fn passes(
-        &mut self,
-        condition: &Condition<'_>,
-        test: &Test,
-        id: RowId,
-    ) -> Result<bool> {
-        let mut value = Scratch::new(usize::from(test.reach.width));
-        self.fetch_value(test.reach, id, &mut value)?;
-        let found = decode(test.reach.kind, &value);
-        Ok(condition.passes(test, &found))
     }
 }
 

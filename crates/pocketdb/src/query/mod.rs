@@ -1,6 +1,7 @@
 //! Queries: conditions, matching rows, and their projection.
 
 pub(crate) mod aggregate;
+pub(crate) mod chunk;
 pub(crate) mod condition;
 pub(crate) mod pipeline;
 pub(crate) mod rows;

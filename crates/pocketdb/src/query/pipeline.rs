@@ -1,6 +1,7 @@
 //! The stages from the rows of a query to its result: groups, distinct rows, order and limit.
 
 use crate::error::Result;
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
@@ -8,10 +9,11 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::sort::{Repeats, Sorter};
 use crate::query::aggregate::Grouping;
-use crate::query::rows::{Chunk, Rows};
+use crate::query::chunk::Chunk;
+use crate::query::rows::{Rows, rows_of};
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
-use crate::tables::store::Store;
+use crate::tables::change::Tables;
 use crate::tables::value::encode_integer;
 
 /// Number of frames that no stage takes: for pages, and for sorting while all stages are active.
@@ -34,39 +36,37 @@ struct Pipeline<'q, 'a, K: Sink> {
     sink: &'q mut K,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Runs a query and passes its rows to `sink`; returns their number.
-    pub(crate) fn run_select(
-        &mut self,
-        select: &Select<'_>,
-        candidates: &mut Candidates,
-        sink: &mut impl Sink,
-    ) -> Result<u64> {
-        let mut pipeline = Pipeline {
-            select,
-            groups: None,
-            order: None,
-            skip: select.offset,
-            left: select.limit.unwrap_or(u64::MAX),
-            shown: 0,
-            group: Scratch::default(),
-            keyed: Scratch::default(),
-            sink,
-        };
-        let share = pipeline.begin(self)?;
-        let area = self.pager.arena.lease(share)?;
-        let mut wanted = usize::MAX;
-        if pipeline.groups.is_none() && pipeline.order.is_none() {
-            let rows = pipeline.left.saturating_add(pipeline.skip);
-            wanted = usize::try_from(rows).unwrap_or(usize::MAX);
-        }
-        if wanted > 0 {
-            self.rows_of(select, candidates, area, wanted, &mut pipeline)?;
-        }
-        self.pager.arena.release(area);
-        pipeline.finish(self)?;
-        Ok(pipeline.shown)
+/// Runs a query and passes its rows to `sink`; returns their number.
+pub(crate) fn run_select<F: Nand, S: SecureStore>(
+    tables: &mut Tables<F, S>,
+    select: &Select<'_>,
+    candidates: &mut Candidates,
+    sink: &mut impl Sink,
+) -> Result<u64> {
+    let mut pipeline = Pipeline {
+        select,
+        groups: None,
+        order: None,
+        skip: select.offset,
+        left: select.limit.unwrap_or(u64::MAX),
+        shown: 0,
+        group: Scratch::default(),
+        keyed: Scratch::default(),
+        sink,
+    };
+    let share = pipeline.begin(&mut tables.base.pager)?;
+    let area = tables.base.pager.arena.lease(share)?;
+    let mut wanted = usize::MAX;
+    if pipeline.groups.is_none() && pipeline.order.is_none() {
+        let rows = pipeline.left.saturating_add(pipeline.skip);
+        wanted = usize::try_from(rows).unwrap_or(usize::MAX);
     }
+    if wanted > 0 {
+        rows_of(tables, select, candidates, area, wanted, &mut pipeline)?;
+    }
+    tables.base.pager.arena.release(area);
+    pipeline.finish(&mut tables.base.pager)?;
+    Ok(pipeline.shown)
 }
 
 fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
@@ -85,16 +85,16 @@ fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
 }
 
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
-    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+    fn take(&mut self, pager: &mut Pager<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
-            let values = chunk.values(store, row);
+            let values = chunk.values(&pager.arena, row);
             groups
                 .combine()
                 .begin(self.select, values, &mut self.group)?;
-            groups.push(&mut store.pager, &self.group)?;
+            groups.push(pager, &self.group)?;
             return Ok(true);
         }
-        let values = chunk.values(store, row);
+        let values = chunk.values(&pager.arena, row);
         let shown = self.select.order_bytes();
         for output in self.select.outputs.iter() {
             // Without groups each output has a source.
@@ -104,34 +104,34 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
             };
             put(&mut self.keyed, shown + usize::from(output.at), value);
         }
-        self.after_groups(store)
+        self.after_groups(pager)
     }
 }
 
 impl<K: Sink> Pipeline<'_, '_, K> {
     /// Creates the stages; returns the number of frames of each.
     #[inline(never)] // Keeps the moved values off the stack of the query.
-    fn begin<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<usize> {
+    fn begin<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<usize> {
         let select = self.select;
         let ordered = select.distinct || !select.order.is_empty();
         let stages = usize::from(select.grouped) + usize::from(ordered);
         // Some frames stay for pages and for sorting large results.
-        let spare = store.pager.arena.spare();
+        let spare = pager.arena.spare();
         let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
         if select.grouped {
-            let groups = group_sorter(select, store.pager.arena.lease(share)?)?;
+            let groups = group_sorter(select, pager.arena.lease(share)?)?;
             self.group = Scratch::record(groups.combine().record_bytes())?;
             self.groups = Some(groups);
         }
         if ordered {
-            self.order = Some(order_sorter(select, store.pager.arena.lease(share)?)?);
+            self.order = Some(order_sorter(select, pager.arena.lease(share)?)?);
         }
         self.keyed = Scratch::record(select.order_bytes() + select.output_bytes)?;
         Ok(share)
     }
 
     /// Passes the current row of the result to the next stage.
-    fn after_groups<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<bool> {
+    fn after_groups<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<bool> {
         if self.order.is_none() {
             return self.show_keyed(false);
         }
@@ -149,7 +149,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             at += width;
         }
         if let Some(order) = &mut self.order {
-            order.push(&mut store.pager, &self.keyed)?;
+            order.push(pager, &self.keyed)?;
         }
         Ok(true)
     }
@@ -185,24 +185,24 @@ impl<K: Sink> Pipeline<'_, '_, K> {
 
     /// Passes the content of every stage to the next one.
     #[inline(never)] // Keeps its local variables off the stack of the other stages.
-    fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+    fn finish<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
         if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
-            groups.finish(&mut store.pager)?;
+            groups.finish(pager)?;
             if nothing && self.select.groups.is_empty() {
                 return self.show_nothing();
             }
-            while groups.next(&mut store.pager, &mut self.group)? {
+            while groups.next(pager, &mut self.group)? {
                 let (_, row) = self.keyed.split_at_mut(self.select.order_bytes());
                 groups.combine().finish(self.select, &self.group, row)?;
-                if !self.after_groups(store)? {
+                if !self.after_groups(pager)? {
                     return Ok(());
                 }
             }
         }
         if let Some(mut order) = self.order.take() {
-            order.finish(&mut store.pager)?;
-            while order.next(&mut store.pager, &mut self.keyed)? {
+            order.finish(pager)?;
+            while order.next(pager, &mut self.keyed)? {
                 if !self.show_keyed(false)? {
                     return Ok(());
                 }

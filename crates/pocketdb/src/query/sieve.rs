@@ -4,16 +4,18 @@
 //! referenced ids. So each page of those tables is read once per chunk.
 
 use crate::error::Result;
+use crate::pager::arena::Arena;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
-use crate::query::condition::Condition;
-use crate::query::rows::{Chunk, Reached};
+use crate::query::chunk::{Chunk, Reached};
+use crate::query::condition::{Condition, Node};
 use crate::tables::catalogue::OWN;
+use crate::tables::change::Tables;
 use crate::tables::id::{RowId, TableId};
-use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
-pub(crate) struct Sieve<'c, 'a> {
+pub(crate) struct Sieve<'t, 'c, 'a, F: Nand, S: SecureStore> {
+    pub(crate) tables: &'t mut Tables<F, S>,
     pub(crate) table: TableId,
     pub(crate) condition: &'c Condition<'a>,
     pub(crate) reached: &'c Reached,
@@ -23,7 +25,161 @@ pub(crate) struct Sieve<'c, 'a> {
     pub(crate) required: u32,
 }
 
-impl Sieve<'_, '_> {
+impl<F: Nand, S: SecureStore> Sieve<'_, '_, '_, F, S> {
+    /// Keeps the rows of a chunk, from `from` on, that are not deleted and fulfil the condition.
+    pub(crate) fn sift(&mut self, chunk: &mut Chunk, from: usize) -> Result<()> {
+        self.sift_own(chunk, from)?;
+        for (number, test) in self.condition.tests.iter().enumerate() {
+            let slot = test.reach.slot;
+            let tests = self.required_of(slot);
+            // All tests of a slot are made together with its first one.
+            if slot != OWN && tests.trailing_zeros() as usize == number {
+                self.sift_slot((slot, tests), chunk, from)?;
+            }
+        }
+        if self.has_more() {
+            self.sift_rest(chunk, from)?;
+        }
+        let mut kept = from;
+        for row in from..chunk.count() {
+            if chunk.is_dropped(self.arena(), row) {
+                continue;
+            }
+            if kept != row {
+                chunk.copy_ids(self.arena_mut(), row, kept);
+            }
+            kept += 1;
+        }
+        chunk.truncate(kept);
+        Ok(())
+    }
+
+    /// Drops rows that are deleted, or fail a test of their own columns.
+    #[inline(never)] // Keeps its local variables off the stack of the other steps.
+    fn sift_own(&mut self, chunk: &Chunk, from: usize) -> Result<()> {
+        let own = self.required_of(OWN);
+        for row in from..chunk.count() {
+            let id = chunk.id(self.arena(), row, 0);
+            let kept = !self.is_deleted_in(chunk, row)?
+                && (id.is_within(self.sure) || self.passes_all(own, id)?);
+            if !kept {
+                chunk.drop_row(self.arena_mut(), row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops rows that reference a row of the table in `slot` that fails one of `tests`.
+    #[inline(never)]
+    fn sift_slot(&mut self, (slot, tests): (u8, u32), chunk: &Chunk, from: usize) -> Result<()> {
+        let mut pairs = 0;
+        for row in from..chunk.count() {
+            let id = chunk.id(self.arena(), row, 0);
+            if !id.is_within(self.sure) {
+                let found = self.id_in(chunk, row, slot)?;
+                chunk.put_pair(self.arena_mut(), pairs, found, row);
+                pairs += 1;
+            }
+        }
+        chunk.sort_pairs(self.arena_mut(), pairs);
+        let mut last = None;
+        for rank in 0..pairs {
+            let (id, row) = chunk.pair(self.arena(), rank);
+            let passes = match last {
+                Some((known, passes)) if known == id => passes,
+                _ => self.passes_all(tests, id)?,
+            };
+            last = Some((id, passes));
+            if !passes {
+                chunk.drop_row(self.arena_mut(), row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops rows that fail the part of the condition besides the required tests.
+    #[inline(never)]
+    fn sift_rest(&mut self, chunk: &Chunk, from: usize) -> Result<()> {
+        for row in from..chunk.count() {
+            let id = chunk.id(self.arena(), row, 0);
+            if id.is_within(self.sure) {
+                continue;
+            }
+            let fulfils = match self.condition.root {
+                Some(root) => self.fulfils(root, chunk, row)?,
+                None => true,
+            };
+            if !fulfils {
+                chunk.drop_row(self.arena_mut(), row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a row of a chunk fulfils a part of the condition, besides the required tests.
+    fn fulfils(&mut self, node: u16, chunk: &Chunk, row: usize) -> Result<bool> {
+        match self.condition.node(node) {
+            Node::Always => Ok(true),
+            Node::And(a, b) => Ok(self.fulfils(a, chunk, row)? && self.fulfils(b, chunk, row)?),
+            Node::Or(a, b) => Ok(self.fulfils(a, chunk, row)? || self.fulfils(b, chunk, row)?),
+            Node::Test(number) if self.required >> number & 1 == 1 => Ok(true),
+            Node::Test(number) => {
+                let test = self.condition.test(number);
+                let id = self.id_in(chunk, row, test.reach.slot)?;
+                self.condition.row_passes(self.tables, &test, id)
+            }
+        }
+    }
+
+    /// Returns the id of a row of a chunk in `slot`.
+    fn id_in(&mut self, chunk: &Chunk, row: usize, slot: u8) -> Result<RowId> {
+        if let Some(at) = self.reached.at(slot) {
+            return Ok(chunk.id(self.arena(), row, at));
+        }
+        let id = chunk.id(self.arena(), row, 0);
+        self.tables.base.join_id(self.table, id, usize::from(slot))
+    }
+
+    /// Returns whether the row `id` of the tested table passes all of `tests`.
+    fn passes_all(&mut self, tests: u32, id: RowId) -> Result<bool> {
+        for (number, test) in self.condition.tests.iter().enumerate() {
+            if tests >> number & 1 == 1 && !self.condition.row_passes(self.tables, test, id)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_deleted_in(&mut self, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(self.arena(), row, 0);
+        if self.tables.base.is_hole(self.table, id)? {
+            return Ok(true);
+        }
+        if !self.tables.summary.any_deletes() {
+            return Ok(false);
+        }
+        if self.tables.is_named_deleted(self.table, id)? {
+            return Ok(true);
+        }
+        for number in 0..self.tables.base.catalogue.slots_of(self.table).len() {
+            let target = self.tables.base.catalogue.slot(self.table, number)?.table;
+            if !self.tables.summary.has_deletes(target) {
+                continue;
+            }
+            let found = match u8::try_from(number)
+                .ok()
+                .and_then(|slot| self.reached.at(slot))
+            {
+                Some(at) => chunk.id(self.arena(), row, at),
+                None => self.tables.base.join_id(self.table, id, number)?,
+            };
+            if self.tables.is_named_deleted(target, found)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns the required tests of the table in `slot`, as a bit set.
     fn required_of(&self, slot: u8) -> u32 {
         let tests = self.condition.tests.iter().zip(0u32..);
@@ -38,167 +194,12 @@ impl Sieve<'_, '_> {
         let known = self.required.count_ones() as usize;
         self.condition.root.is_some() && known < self.condition.tests.len()
     }
-}
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Keeps the rows of a chunk, from `from` on, that are not deleted and fulfil the condition.
-    pub(crate) fn sift(
-        &mut self,
-        sieve: &Sieve<'_, '_>,
-        chunk: &mut Chunk,
-        from: usize,
-    ) -> Result<()> {
-        self.sift_own(sieve, chunk, from)?;
-        for (number, test) in sieve.condition.tests.iter().enumerate() {
-            let slot = test.reach.slot;
-            let tests = sieve.required_of(slot);
-            // All tests of a slot are made together with its first one.
-            if slot != OWN && tests.trailing_zeros() as usize == number {
-                self.sift_slot(sieve, (slot, tests), chunk, from)?;
-            }
-        }
-        if sieve.has_more() {
-            self.sift_rest(sieve, chunk, from)?;
-        }
-        let mut kept = from;
-        for row in from..chunk.count() {
-            if chunk.is_dropped(self, row) {
-                continue;
-            }
-            if kept != row {
-                chunk.copy_ids(self, row, kept);
-            }
-            kept += 1;
-        }
-        chunk.truncate(kept);
-        Ok(())
+    fn arena(&self) -> &Arena {
+        &self.tables.base.pager.arena
     }
 
-    /// Drops rows that are deleted, or fail a test of their own columns.
-    #[inline(never)] // Keeps its local variables off the stack of the other steps.
-    fn sift_own(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
-        let own = sieve.required_of(OWN);
-        for row in from..chunk.count() {
-            let id = chunk.id(self, row, 0);
-            let kept = !self.is_deleted_in(sieve.table, sieve.reached, chunk, row)?
-                && (id.is_within(sieve.sure) || self.passes_all(sieve.condition, own, id)?);
-            if !kept {
-                chunk.drop_row(self, row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops rows that reference a row of the table in `slot` that fails one of `tests`.
-    #[inline(never)]
-    fn sift_slot(
-        &mut self,
-        sieve: &Sieve<'_, '_>,
-        (slot, tests): (u8, u32),
-        chunk: &Chunk,
-        from: usize,
-    ) -> Result<()> {
-        let mut pairs = 0;
-        for row in from..chunk.count() {
-            let id = chunk.id(self, row, 0);
-            if !id.is_within(sieve.sure) {
-                let found = self.id_in(sieve, chunk, row, slot)?;
-                chunk.put_pair(self, pairs, found, row);
-                pairs += 1;
-            }
-        }
-        chunk.sort_pairs(self, pairs);
-        let mut last = None;
-        for rank in 0..pairs {
-            let (id, row) = chunk.pair(self, rank);
-            let passes = match last {
-                Some((known, passes)) if known == id => passes,
-                _ => self.passes_all(sieve.condition, tests, id)?,
-            };
-            last = Some((id, passes));
-            if !passes {
-                chunk.drop_row(self, row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops rows that fail the part of the condition besides the required tests.
-    #[inline(never)]
-    fn sift_rest(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
-        let (condition, known) = (sieve.condition, sieve.required);
-        for row in from..chunk.count() {
-            let id = chunk.id(self, row, 0);
-            if id.is_within(sieve.sure) {
-                continue;
-            }
-            let mut ids = |store: &mut Self, slot| store.id_in(sieve, chunk, row, slot);
-            let fulfils = match condition.root {
-                Some(root) => self.fulfils(condition, root, known, &mut ids)?,
-                None => true,
-            };
-            if !fulfils {
-                chunk.drop_row(self, row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the id of a row of a chunk in `slot`.
-    fn id_in(
-        &mut self,
-        sieve: &Sieve<'_, '_>,
-        chunk: &Chunk,
-        row: usize,
-        slot: u8,
-    ) -> Result<RowId> {
-        if let Some(at) = sieve.reached.at(slot) {
-            return Ok(chunk.id(self, row, at));
-        }
-        let id = chunk.id(self, row, 0);
-        self.join_id(sieve.table, id, usize::from(slot))
-    }
-
-    /// Returns whether the row `id` of the tested table passes all of `tests`.
-    fn passes_all(&mut self, condition: &Condition<'_>, tests: u32, id: RowId) -> Result<bool> {
-        for (number, test) in condition.tests.iter().enumerate() {
-            if tests >> number & 1 == 1 && !self.passes(condition, test, id)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn is_deleted_in(
-        &mut self,
-        table: TableId,
-        reached: &Reached,
-        chunk: &Chunk,
-        row: usize,
-    ) -> Result<bool> {
-        let id = chunk.id(self, row, 0);
-        if self.is_hole(table, id)? {
-            return Ok(true);
-        }
-        if !self.summary.any_deletes() {
-            return Ok(false);
-        }
-        if self.is_named_deleted(table, id)? {
-            return Ok(true);
-        }
-        for number in 0..self.catalogue.slots_of(table).len() {
-            let target = self.catalogue.slot(table, number)?.table;
-            if !self.summary.has_deletes(target) {
-                continue;
-            }
-            let found = match u8::try_from(number).ok().and_then(|slot| reached.at(slot)) {
-                Some(at) => chunk.id(self, row, at),
-                None => self.join_id(table, id, number)?,
-            };
-            if self.is_named_deleted(target, found)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn arena_mut(&mut self) -> &mut Arena {
+        &mut self.tables.base.pager.arena
     }
 }

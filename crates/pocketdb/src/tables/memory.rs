@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::limits::MEMORY_BYTES_MIN;
 use crate::pager::flash::PAGE_BYTES;
 use crate::pager::window::{Room, window_bytes};
+use crate::tables::base::waiting_pages_of;
 use crate::tables::catalogue::Catalogue;
-use crate::tables::store::waiting_pages_of;
 
 /// Stack of a statement in bytes; a test measures that it suffices. A reorganisation needs more
 /// stack, but none of the memory that statements allocate.

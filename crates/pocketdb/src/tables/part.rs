@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, TABLES_MAX};
+use crate::pager::Pager;
 use crate::pager::bytes::{has_bit, narrow, part};
 use crate::pager::directory::Entry;
 pub(crate) use crate::pager::directory_code::SECTIONS_MAX;
@@ -15,9 +16,11 @@ use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
-use crate::tables::catalogue::Column;
+use crate::tables::base::{Base, rows_per_page};
+use crate::tables::catalogue::{Catalogue, Column};
 use crate::tables::id::{ID_BYTES, RowId, TableId};
-use crate::tables::store::{Store, rows_per_page};
+use crate::tables::keys::verify_keys;
+use crate::tables::store::Store;
 
 /// The section with one bit for each row of a table: set if the row is live.
 pub(crate) const LIVE: u32 = 0;
@@ -71,6 +74,50 @@ impl Part {
     pub(crate) fn has_holes(&self, table: TableId) -> bool {
         self.holes & table.bit() != 0
     }
+
+    /// Reads the state of the part on `side`.
+    pub(crate) fn read<F: Nand, S: SecureStore>(base: &mut Base<F, S>, side: Side) -> Result<Self> {
+        let mut found = Self {
+            side,
+            ..Self::default()
+        };
+        for table in base.catalogue.table_ids() {
+            let Some(entry) = section_entry(&mut base.pager, side, table, LIVE)? else {
+                continue;
+            };
+            // The last row and the number of older rows; then, whether some rows are not live.
+            let (rows, first) = halves(entry.epoch);
+            if let Some(place) = found.rows.get_mut(table.place()) {
+                *place = rows;
+            }
+            if let Some(place) = found.first.get_mut(table.place()) {
+                *place = first;
+            }
+            found.holes |= u32::from(entry.rows) * table.bit();
+        }
+        Ok(found)
+    }
+
+    fn verify<F: Nand, S: SecureStore>(&self, base: &mut Base<F, S>) -> Result<u64> {
+        let side = self.side;
+        let mut checked = 0u64;
+        for table in base.catalogue.table_ids() {
+            if self.own(table) == 0 {
+                continue;
+            }
+            for section in 0..SECTIONS_MAX {
+                let pages = section_pages(&base.catalogue, table, section, self.own(table));
+                for page in 0..pages {
+                    section_frame(&mut base.pager, side, table, section, page)?;
+                }
+                checked += u64::from(pages);
+            }
+            for index in base.catalogue.indexes_of(table) {
+                checked += verify_keys(base, side, index)?;
+            }
+        }
+        Ok(checked)
+    }
 }
 
 /// The place of rows in a part: its owners, and the number of rows that are older than the part's.
@@ -90,6 +137,78 @@ impl Spot {
             "a row is sought in a part that begins after it",
         ))
     }
+
+    /// Copies the value of a column of a row in a part.
+    pub(crate) fn value<F: Nand, S: SecureStore>(
+        self,
+        base: &mut Base<F, S>,
+        table: TableId,
+        id: RowId,
+        column: &Column,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let width = usize::from(column.group_width);
+        let section = GROUPS + u32::from(column.group);
+        let at = usize::from(column.group_at);
+        self.bytes(&mut base.pager, (table, section), id, (width, at), out)
+    }
+
+    /// Copies bytes of a row of a hidden table in a part; its columns are one group.
+    pub(crate) fn hidden<F: Nand, S: SecureStore>(
+        self,
+        base: &mut Base<F, S>,
+        table: TableId,
+        id: RowId,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let width = base.catalogue.widths(table).0;
+        self.bytes(&mut base.pager, (table, GROUPS), id, (width, at), out)
+    }
+
+    /// Returns one id of a join row in a part.
+    pub(crate) fn join_id<F: Nand, S: SecureStore>(
+        self,
+        base: &mut Base<F, S>,
+        table: TableId,
+        id: RowId,
+        slot: usize,
+    ) -> Result<RowId> {
+        let (own, all) = base.catalogue.widths(table);
+        let mut bytes = [0; ID_BYTES];
+        let place = (all - own, slot * ID_BYTES);
+        self.bytes(&mut base.pager, (table, JOINS), id, place, &mut bytes)?;
+        Ok(RowId::from_le_bytes(bytes))
+    }
+
+    /// Returns whether a part contains the row as live.
+    pub(crate) fn lives<F: Nand, S: SecureStore>(
+        self,
+        pager: &mut Pager<F, S>,
+        table: TableId,
+        id: RowId,
+    ) -> Result<bool> {
+        let row = self.rank(id)?;
+        let frame = section_frame(pager, self.side, table, LIVE, row / LIVE_PER_PAGE)?;
+        let bit = row % LIVE_PER_PAGE;
+        Ok(has_bit(pager.arena.page(frame), bit as usize))
+    }
+
+    fn bytes<F: Nand, S: SecureStore>(
+        self,
+        pager: &mut Pager<F, S>,
+        (table, section): (TableId, u32),
+        id: RowId,
+        (width, at): (usize, usize),
+        out: &mut [u8],
+    ) -> Result<()> {
+        let per_page = rows_per_page(width);
+        let row = self.rank(id)?;
+        let frame = section_frame(pager, self.side, table, section, row / per_page)?;
+        let at = (row % per_page) as usize * width + at;
+        out.copy_from_slice(part(pager.arena.page(frame), at, out.len()));
+        Ok(())
+    }
 }
 
 /// Returns the number of a section's directory entry.
@@ -98,6 +217,36 @@ pub(crate) fn section_number(table: TableId, section: u32) -> u32 {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
+    /// in the order of writing. The pages do not change until the next reorganisation has ended.
+    /// Each page is authenticated, also one without data of a table.
+    ///
+    /// # Errors
+    /// A page was changed or cannot be read, or the secure store cannot be read.
+    pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
+        self.usable()?;
+        let state = self.tables.base.pager.root.committed.part;
+        for level in state.live() {
+            let side = Side::new(level.side);
+            let logs = [
+                (side.body, ROLE_PART, level.body),
+                (side.lists, ROLE_LIST, level.lists),
+            ];
+            for (owner, role, pages) in logs {
+                for page in 0..pages {
+                    self.tables.base.pager.log_load(owner, role, page)?;
+                }
+                for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                    let first = self.tables.base.pager.root.entry(owner, block)?.page;
+                    run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Returns the number of rows of `table` in parts, including those removed from hidden tables.
     pub(crate) fn part_rows(&self, table: TableId) -> u32 {
         self.parts.last().map_or(0, |part| part.rows(table))
@@ -121,119 +270,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Reads the state of the parts in use.
     pub(crate) fn read_parts(&mut self) -> Result<()> {
         self.parts = List::new();
-        let state = self.pager.committed.part;
+        let state = self.pager.root.committed.part;
         for level in state.live() {
-            let part = self.read_part_state(Side::new(level.side))?;
+            let part = Part::read(self, Side::new(level.side))?;
             self.parts.push(part, "the number of parts")?;
         }
         self.describe_units()
-    }
-
-    /// Reads the state of the part on `side`.
-    pub(crate) fn read_part_state(&mut self, side: Side) -> Result<Part> {
-        let mut found = Part {
-            side,
-            ..Part::default()
-        };
-        for table in self.catalogue.table_ids() {
-            let Some(entry) = self.section(side, table, LIVE)? else {
-                continue;
-            };
-            // The last row and the number of older rows; then, whether some rows are not live.
-            let (rows, first) = halves(entry.epoch);
-            if let Some(place) = found.rows.get_mut(table.place()) {
-                *place = rows;
-            }
-            if let Some(place) = found.first.get_mut(table.place()) {
-                *place = first;
-            }
-            found.holes |= u32::from(entry.rows) * table.bit();
-        }
-        Ok(found)
-    }
-
-    /// Returns the entry of a section; `None` for a table that is younger than the part.
-    pub(crate) fn section(
-        &mut self,
-        side: Side,
-        table: TableId,
-        section: u32,
-    ) -> Result<Option<Entry>> {
-        Ok(self
-            .pager
-            .entry_if_any(side.contents, section_number(table, section))?)
-    }
-
-    /// Reads the page of a section that contains record number `number`; returns its frame.
-    fn section_frame(
-        &mut self,
-        side: Side,
-        table: TableId,
-        section: u32,
-        page: u32,
-    ) -> Result<usize> {
-        let entry = self.section(side, table, section)?;
-        let start = entry.ok_or(Error::Root("lacks a section"))?.page;
-        Ok(self.pager.log_load(side.body, ROLE_PART, start + page)?)
-    }
-
-    /// Copies the value of a column of a row in a part.
-    pub(crate) fn value_in(
-        &mut self,
-        spot: Spot,
-        table: TableId,
-        id: RowId,
-        column: &Column,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let width = usize::from(column.group_width);
-        let section = GROUPS + u32::from(column.group);
-        let at = usize::from(column.group_at);
-        self.section_bytes(spot, (table, section), id, (width, at), out)
-    }
-
-    /// Copies bytes of a row of a hidden table in a part; its columns are one group.
-    pub(crate) fn hidden_in(
-        &mut self,
-        spot: Spot,
-        table: TableId,
-        id: RowId,
-        at: usize,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let width = self.catalogue.widths(table).0;
-        self.section_bytes(spot, (table, GROUPS), id, (width, at), out)
-    }
-
-    fn section_bytes(
-        &mut self,
-        spot: Spot,
-        (table, section): (TableId, u32),
-        id: RowId,
-        (width, at): (usize, usize),
-        out: &mut [u8],
-    ) -> Result<()> {
-        let per_page = rows_per_page(width);
-        let row = spot.rank(id)?;
-        let frame = self.section_frame(spot.side, table, section, row / per_page)?;
-        let at = (row % per_page) as usize * width + at;
-        out.copy_from_slice(part(self.pager.arena.page(frame), at, out.len()));
-        Ok(())
-    }
-
-    /// Returns one id of a join row in a part.
-    pub(crate) fn join_id_in(
-        &mut self,
-        spot: Spot,
-        table: TableId,
-        id: RowId,
-        slot: usize,
-    ) -> Result<RowId> {
-        let (own, all) = self.catalogue.widths(table);
-        let mut bytes = [0; ID_BYTES];
-        let place = (all - own, slot * ID_BYTES);
-        self.section_bytes(spot, (table, JOINS), id, place, &mut bytes)?;
-        Ok(RowId::from_le_bytes(bytes))
     }
 
     /// Returns whether the row is in a part, and was deleted before the part was built.
@@ -242,46 +284,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         match parts.find(|part| id.is_within(part.rows(table))) {
             Some(part) if part.has_holes(table) => {
                 let spot = part.spot(table);
-                Ok(!self.lives_in(spot, table, id)?)
+                Ok(!spot.lives(&mut self.pager, table, id)?)
             }
             _ => Ok(false),
         }
-    }
-
-    /// Returns whether a part contains the row as live.
-    pub(crate) fn lives_in(&mut self, spot: Spot, table: TableId, id: RowId) -> Result<bool> {
-        let row = spot.rank(id)?;
-        let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
-        let bit = row % LIVE_PER_PAGE;
-        Ok(has_bit(self.pager.arena.page(frame), bit as usize))
-    }
-
-    /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
-    /// in the order of writing. The pages do not change until the next reorganisation has ended.
-    /// Each page is authenticated, also one without data of a table.
-    ///
-    /// # Errors
-    /// A page was changed or cannot be read, or the secure store cannot be read.
-    pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.usable()?;
-        let state = self.pager.committed.part;
-        for level in state.live() {
-            let side = Side::new(level.side);
-            let logs = [
-                (side.body, ROLE_PART, level.body),
-                (side.lists, ROLE_LIST, level.lists),
-            ];
-            for (owner, role, pages) in logs {
-                for page in 0..pages {
-                    self.pager.log_load(owner, role, page)?;
-                }
-                for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                    let first = self.pager.entry(owner, block)?.page;
-                    run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Reads every page of the parts in use.
@@ -289,47 +295,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut checked = 0;
         for number in 0..self.parts.len() {
             let part = self.parts.get(number).copied();
-            checked += self.verify_part(&part.ok_or(Error::Root("lacks a part"))?)?;
+            checked += part.ok_or(Error::Root("lacks a part"))?.verify(self)?;
         }
         Ok(checked)
-    }
-
-    fn verify_part(&mut self, part: &Part) -> Result<u64> {
-        let side = part.side;
-        let mut checked = 0u64;
-        for table in self.catalogue.table_ids() {
-            if part.own(table) == 0 {
-                continue;
-            }
-            for section in 0..SECTIONS_MAX {
-                let pages = self.section_pages(table, section, part.own(table));
-                for page in 0..pages {
-                    self.section_frame(side, table, section, page)?;
-                }
-                checked += u64::from(pages);
-            }
-            for index in self.catalogue.indexes_of(table) {
-                checked += self.verify_keys(side, index)?;
-            }
-        }
-        Ok(checked)
-    }
-
-    /// Returns the number of pages of a section with `rows` rows; 0 for a section that the table
-    /// does not have.
-    pub(crate) fn section_pages(&self, table: TableId, section: u32, rows: u32) -> u32 {
-        let width = match section {
-            LIVE => return rows.div_ceil(LIVE_PER_PAGE),
-            JOINS => {
-                let (own, all) = self.catalogue.widths(table);
-                all - own
-            }
-            _ => self.catalogue.group_width(table, section - GROUPS),
-        };
-        if width == 0 {
-            return 0;
-        }
-        rows.div_ceil(rows_per_page(width))
     }
 }
 
@@ -337,6 +305,48 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 pub(crate) fn halves(number: u64) -> (u32, u32) {
     let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
     (low(number), low(number >> 32))
+}
+
+/// Reads the page of a section that contains record number `number`; returns its frame.
+fn section_frame<F: Nand, S: SecureStore>(
+    pager: &mut Pager<F, S>,
+    side: Side,
+    table: TableId,
+    section: u32,
+    page: u32,
+) -> Result<usize> {
+    let entry = section_entry(pager, side, table, section)?;
+    let start = entry.ok_or(Error::Root("lacks a section"))?.page;
+    Ok(pager.log_load(side.body, ROLE_PART, start + page)?)
+}
+
+/// Returns the entry of a section; `None` for a table that is younger than the part.
+pub(crate) fn section_entry<F: Nand, S: SecureStore>(
+    pager: &mut Pager<F, S>,
+    side: Side,
+    table: TableId,
+    section: u32,
+) -> Result<Option<Entry>> {
+    Ok(pager
+        .root
+        .entry_if_any(side.contents, section_number(table, section))?)
+}
+
+/// Returns the number of pages of a section with `rows` rows; 0 for a section that the table
+/// does not have.
+pub(crate) fn section_pages(catalogue: &Catalogue, table: TableId, section: u32, rows: u32) -> u32 {
+    let width = match section {
+        LIVE => return rows.div_ceil(LIVE_PER_PAGE),
+        JOINS => {
+            let (own, all) = catalogue.widths(table);
+            all - own
+        }
+        _ => catalogue.group_width(table, section - GROUPS),
+    };
+    if width == 0 {
+        return 0;
+    }
+    rows.div_ceil(rows_per_page(width))
 }
 
 #[cfg(test)]

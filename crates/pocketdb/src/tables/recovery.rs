@@ -1,31 +1,36 @@
 //! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
 
-use alloc::vec::Vec;
-
 use crate::error::{Error, Result};
-use crate::pager::bytes::{narrow, part, put};
 use crate::pager::directory_code::DirectoryCode;
-use crate::pager::error::Error as PagerError;
-use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
-use crate::pager::root::{CatalogueState, Origin, SecureStore};
-use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
+use crate::pager::flash::Nand;
+use crate::pager::root::{Origin, SecureStore};
 use crate::pager::shape::Shape;
-use crate::tables::catalogue::Catalogue;
+use crate::tables::base::{Base, owner_of};
+use crate::tables::catalogue::{Catalogue, stored};
 use crate::tables::memory::Plan;
-use crate::tables::store::{Store, owner_of};
+use crate::tables::store::Store;
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues after all pages of an earlier opening.
     ///
     /// Nothing of the directory is read before its code has been checked.
     pub(crate) fn recover(&mut self, memory: usize, origin: Origin) -> Result<()> {
-        self.pager.begin_recovery()?;
-        self.adopt_catalogue(memory)?;
-        self.adopt_directory(origin)?;
-        self.read_parts()?;
-        self.pager.continue_behind(origin)?;
-        self.summarize()?;
-        match self.pager.window.is_far().then(|| self.settle()) {
+        self.tables.base.pager.begin_recovery()?;
+        let catalogue = stored::read(&mut self.tables.base.pager)?;
+        let plan = Plan::new(&catalogue, memory)?;
+        self.adopt_plan(catalogue, plan)?;
+        self.tables.base.adopt_directory(origin)?;
+        self.tables.base.read_parts()?;
+        self.tables.base.pager.continue_behind(origin)?;
+        self.tables.summarize()?;
+        match self
+            .tables
+            .base
+            .pager
+            .window
+            .is_far()
+            .then(|| self.tables.settle())
+        {
             // The opening succeeds all the same: the numbers suffice for as many openings again.
             Some(Err(error)) if error.is_refusal() => Ok(()),
             Some(settled) => settled,
@@ -33,57 +38,52 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Reads the catalogue and plans the memory again.
-    fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
-        let state = self.pager.committed.catalogue;
-        let mut bytes = Vec::with_capacity(state.bytes as usize);
-        for number in 0..pages_of(state.bytes as usize) {
-            let frame = self.pager.load(&catalogue_identity(&state, number))?;
-            let rest = state.bytes as usize - bytes.len();
-            let page = self.pager.arena.page(frame);
-            bytes.extend_from_slice(part(page, 0, rest.min(PAYLOAD_BYTES)));
-        }
-        let catalogue = Catalogue::decode(&bytes)?;
-        let plan = Plan::new(&catalogue, memory)?;
-        self.adopt_plan(catalogue, plan)
+    /// Divides the memory as a catalogue needs it, and works with that.
+    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        self.tables.base.pager.provide(plan.pages);
+        self.tables.base.catalogue = catalogue;
+        self.budget = plan.budget;
+        self.tables.base.describe_units()
     }
 
+    /// Commits a new catalogue, and works with it.
+    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        stored::commit(&mut self.tables.base.pager, &catalogue)?;
+        self.adopt_plan(catalogue, plan)?;
+        Ok(self.tables.base.pager.waiting().reload()?)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
     /// Checks the code of the directory, and clears what attempts without a record left there.
     ///
     /// Records of an earlier format have no code: there the entries are taken as they are, and the
     /// opening's own record vouches for them.
     fn adopt_directory(&mut self, origin: Origin) -> Result<()> {
         let code = self.committed_code()?;
-        let noted = self.pager.committed.directory;
+        let noted = self.pager.root.committed.directory;
         if code != noted && (origin.is_counted || noted != DirectoryCode::default()) {
             return Err(Error::Root("is damaged"));
         }
-        self.pager.committed.directory = code;
-        let written = self.written(self.pager.committed.part.tasks);
-        Ok(self.pager.clear_uncounted(&written)?)
+        self.pager.root.committed.directory = code;
+        let written = self.written(self.pager.root.committed.part.tasks);
+        Ok(self.pager.root.clear_uncounted(&written)?)
     }
 
     /// Computes the code of the directory for the newest record.
     fn committed_code(&mut self) -> Result<DirectoryCode> {
-        let record = self.pager.committed;
+        let record = self.pager.root.committed;
         let written = self.written(record.part.tasks);
-        Ok(self.pager.directory_code(&record, &written)?)
+        Ok(self.pager.root.directory_code(&record, &written)?)
     }
 
     /// Checks the directory again.
     pub(crate) fn verify_directory(&mut self) -> Result<()> {
-        if self.committed_code()? == self.pager.committed.directory {
+        if self.committed_code()? == self.pager.root.committed.directory {
             Ok(())
         } else {
             Err(Error::Root("is damaged"))
         }
-    }
-
-    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
-        self.pager.provide(plan.pages);
-        self.catalogue = catalogue;
-        self.budget = plan.budget;
-        self.describe_units()
     }
 
     /// Tells the pager how long the elements and units of every table are, and which it needs.
@@ -95,119 +95,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         Ok(())
     }
-
-    /// Writes a new catalogue to a block of its own and commits it.
-    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
-        let bytes = catalogue.encode();
-        let state = loop {
-            match self.program_catalogue(&bytes) {
-                Err(Error::Flash(FlashError::BadBlock)) => self.pager.committed.epoch += 1,
-                result => break result?,
-            }
-        };
-        let old = self.pager.committed.catalogue;
-        let mut record = self.pager.next_record()?;
-        record.epoch += 1;
-        record.catalogue = state;
-        self.pager.finish(&record)?;
-        if old.bytes > 0 {
-            self.pager.blocks.free(old.page / BLOCK_PAGES);
-        }
-        for block in self.pager.window.blocks() {
-            self.pager.blocks.free(block);
-        }
-        self.adopt_plan(catalogue, plan)?;
-        Ok(self.pager.reload_window()?)
-    }
-
-    fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
-        self.pager.arena.reset();
-        let state = CatalogueState {
-            page: self.pager.take_blocks(1)? * BLOCK_PAGES,
-            bytes: narrow(bytes.len()),
-            epoch: self.pager.committed.epoch,
-        };
-        let area = self.pager.arena.lease(1)?;
-        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
-            let page = self.pager.arena.area_page(area, 0);
-            page.fill(0);
-            put(page, 0, chunk);
-            let identity = catalogue_identity(&state, number);
-            self.pager.seal.close(&identity, page);
-            self.pager.program(identity.page, area, 0)?;
-        }
-        self.pager.arena.release(area);
-        Ok(state)
-    }
-
-    /// Copies the catalogue to another block, so that its block wears like all others. It stays if
-    /// the device is full.
-    pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
-        let old = self.pager.committed.catalogue;
-        if old.bytes == 0 {
-            return Ok(old);
-        }
-        loop {
-            let block = match self.pager.take_blocks(1) {
-                Err(PagerError::DeviceFull) => return Ok(old),
-                block => block?,
-            };
-            let new = CatalogueState {
-                page: block * BLOCK_PAGES,
-                epoch: self.pager.next_epoch(),
-                ..old
-            };
-            match self.copy_catalogue(&old, &new) {
-                Err(Error::Flash(FlashError::BadBlock)) => {}
-                result => return result.map(|()| new),
-            }
-        }
-    }
-
-    fn copy_catalogue(&mut self, old: &CatalogueState, new: &CatalogueState) -> Result<()> {
-        self.pager.arena.reset();
-        let area = self.pager.arena.lease(1)?;
-        for number in 0..pages_of(old.bytes as usize) {
-            let frame = self.pager.load(&catalogue_identity(old, number))?;
-            self.pager.arena.copy_page(frame, area);
-            let identity = catalogue_identity(new, number);
-            self.pager
-                .seal
-                .close(&identity, self.pager.arena.area_page(area, 0));
-            self.pager.program(identity.page, area, 0)?;
-        }
-        self.pager.arena.release(area);
-        Ok(())
-    }
-
-    /// Reads every page of the catalogue.
-    pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
-        let state = self.pager.committed.catalogue;
-        let pages = pages_of(state.bytes as usize);
-        for number in 0..pages {
-            self.pager.load(&catalogue_identity(&state, number))?;
-        }
-        Ok(u64::from(pages))
-    }
-}
-
-fn pages_of(bytes: usize) -> u32 {
-    narrow(bytes.div_ceil(PAYLOAD_BYTES))
-}
-
-fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
-    PageIdentity {
-        page: state.page + number,
-        epoch: state.epoch,
-        role: ROLE_CATALOGUE,
-        owner: 0,
-        number,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pager::bytes::put;
+    use crate::pager::error::Error as PagerError;
     use crate::pager::flash::Simulator;
     use crate::pager::secure::MemoryStore;
     use crate::pager::side::{Side, all_sides};
@@ -271,13 +165,15 @@ mod tests {
         let mut store = filled(rows);
         for opening in 0..300 {
             let far = 1 << 46;
-            store.pager.committed.epoch += far;
+            store.tables.base.pager.root.committed.epoch += far;
             store
+                .tables
+                .base
                 .pager
                 .window
-                .continue_with(store.pager.window.next() + far);
-            let record = store.pager.next_record().unwrap();
-            store.pager.finish(&record).unwrap();
+                .continue_with(store.tables.base.pager.window.next() + far);
+            let record = store.tables.base.pager.next_record().unwrap();
+            store.tables.base.pager.root.finish(&record).unwrap();
             store = reopen(store);
             if opening % 40 == 39 {
                 insert(&mut store, rows);
@@ -293,23 +189,34 @@ mod tests {
     #[test]
     fn an_opening_notes_its_numbers_before_they_are_used_up() {
         let mut store = filled(5);
-        let (begun, sequence) = (store.pager.committed.sequence, store.pager.window.next());
+        let (begun, sequence) = (
+            store.tables.base.pager.root.committed.sequence,
+            store.tables.base.pager.window.next(),
+        );
         for number in 0..40u32 {
             let row = [9; 200];
             store.insert(TABLE, &row, &[]).unwrap();
             store
+                .tables
+                .base
                 .pager
                 .window
                 .continue_with(sequence + u64::from(number) * (1 << 17));
             store.rollback().unwrap();
             store.insert(TABLE, &row, &[]).unwrap();
-            store.pager.program_open_page().unwrap();
+            store
+                .tables
+                .base
+                .pager
+                .waiting()
+                .program_open_page()
+                .unwrap();
             store.rollback().unwrap();
         }
-        assert!(store.pager.committed.sequence > begun + 5);
-        let used = store.pager.window.next();
+        assert!(store.tables.base.pager.root.committed.sequence > begun + 5);
+        let used = store.tables.base.pager.window.next();
         let mut store = reopen(store);
-        assert!(store.pager.window.next() > used);
+        assert!(store.tables.base.pager.window.next() > used);
         check(&mut store, 5);
         assert_eq!(store.count(TABLE), 5);
     }
@@ -323,7 +230,7 @@ mod tests {
         check(&mut store, 40);
         for side in all_sides() {
             let contents = Side::new(side).contents;
-            store.pager.disown(contents).unwrap();
+            store.tables.base.pager.root.disown(contents).unwrap();
         }
         let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
@@ -338,7 +245,7 @@ mod tests {
     /// before in its place: values of another row.
     #[test]
     fn a_run_that_ends_early_gives_no_record_twice() {
-        let mut pager = filled(1).pager;
+        let mut pager = filled(1).tables.base.pager;
         let mut writer = RunWriter::begin(&mut pager, 4).unwrap();
         writer.put(&mut pager, &[1, 2, 3, 4]).unwrap();
         let mut run = writer.finish(&mut pager).unwrap();

@@ -8,10 +8,11 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_JOIN};
+use crate::tables::base::{Base, data_identity, owner_of, rows_per_page};
 use crate::tables::catalogue::{Column, Kind};
+use crate::tables::change::Tables;
 use crate::tables::id::{ID_BYTES, RowId, TableId};
-use crate::tables::store::owner_of;
-use crate::tables::store::{Store, data_identity, rows_per_page};
+use crate::tables::store::Store;
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Appends a row in the open transaction and returns its id.
@@ -25,93 +26,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// commit it).
     pub fn insert(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
         self.usable()?;
-        self.prepare_change()?;
-        let (own, all) = self.catalogue.widths(table);
-        self.catalogue.entry(table)?;
+        self.tables.prepare_change()?;
+        let (own, all) = self.tables.base.catalogue.widths(table);
+        self.tables.base.catalogue.entry(table)?;
         if row.len() != own {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);
-        self.insert_element(table, &mut element, references)
-    }
-
-    /// Appends a row, after filling in its join row after its own columns.
-    pub(crate) fn insert_element(
-        &mut self,
-        table: TableId,
-        element: &mut [u8],
-        references: &[RowId],
-    ) -> Result<RowId> {
-        let own = self.catalogue.widths(table).0;
-        let (_, join) = element.split_at_mut(own);
-        self.join_row(table, references, join)?;
-        let id = self
-            .count(table)
-            .checked_add(1)
-            .filter(|&id| id < 1 << 31)
-            .map(RowId::new)
-            .ok_or(Error::Limit("the number of rows"))?;
-        self.append_or_poison(table, id, element)?;
-        Ok(id)
-    }
-
-    /// Appends the row `id`, the next one of its table.
-    pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
-        if let Err(error) = self.pager.append(owner_of(table), id.number(), row) {
-            if !matches!(error, PagerError::Limit(_) | PagerError::DeviceFull) {
-                self.pager.poison();
-            }
-            return Err(error.into());
-        }
-        let rows = self.rows.get_mut(table.place());
-        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id.number();
-        Ok(())
-    }
-
-    /// Fills in the join row: the ids of all rows that a row with these references leads to.
-    fn join_row(&mut self, table: TableId, references: &[RowId], join: &mut [u8]) -> Result<()> {
-        let columns = self.catalogue.columns_of(table);
-        let keys = columns.filter(|column| column.kind == Kind::Reference);
-        if keys.count() != references.len() {
-            let text = alloc::format!("table {table} has another number of references");
-            return Err(Error::Value(text));
-        }
-        let mut number = 0;
-        for at in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slot(table, at)?;
-            let target = slot.table;
-            let direct = usize::from(slot.direct);
-            let id = if direct == at {
-                let missing = Error::Defect("a direct slot is that of a reference");
-                let id = references.get(number).copied().ok_or(missing)?;
-                number += 1;
-                self.check_row(target, id)?;
-                id
-            } else {
-                let parent_table = self.catalogue.slot(table, direct)?.table;
-                let parent_id = RowId::from_le_bytes(take(join, direct * ID_BYTES));
-                self.join_id(parent_table, parent_id, at - direct - 1)?
-            };
-            if self.is_hole(target, id)? || self.is_named_deleted(target, id)? {
-                let name = self.catalogue.table_name(target);
-                return Err(Error::Key(alloc::format!(
-                    "{name} has no row {id} any more"
-                )));
-            }
-            put(join, at * ID_BYTES, &id.to_le_bytes());
-        }
-        Ok(())
-    }
-
-    /// Returns an error if no row has this id.
-    pub(crate) fn check_row(&self, table: TableId, id: RowId) -> Result<()> {
-        if id.number() == 0 || !id.is_within(self.count(table)) {
-            let name = self.catalogue.table_name(table);
-            return Err(Error::Key(alloc::format!("{name} has no row {id}")));
-        }
-        Ok(())
+        self.tables.insert_element(table, &mut element, references)
     }
 
     /// Copies the stored columns of the row `id` of `table` to `out`.
@@ -120,23 +44,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
     pub fn read(&mut self, table: TableId, id: RowId, out: &mut [u8]) -> Result<()> {
         self.usable()?;
-        let own = self.catalogue.widths(table).0;
-        self.catalogue.entry(table)?;
-        self.check_row(table, id)?;
+        let own = self.tables.base.catalogue.widths(table).0;
+        self.tables.base.catalogue.entry(table)?;
+        self.tables.base.check_row(table, id)?;
         if out.len() != own {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
-        let Some(spot) = self.spot(table, id) else {
-            return self.read_unit(table, id, 0, out);
+        let Some(spot) = self.tables.base.spot(table, id) else {
+            return self.tables.base.read_unit(table, id, 0, out);
         };
-        for number in self.catalogue.column_ids(table) {
-            let column = self.catalogue.column_at(table, number)?;
+        for number in self.tables.base.catalogue.column_ids(table) {
+            let column = self.tables.base.catalogue.column_at(table, number)?;
             let at = usize::from(column.at);
             if column.width > 0
                 && let Some(place) = out.get_mut(at..at + usize::from(column.width))
             {
-                self.value_in(spot, table, id, &column, place)?;
+                spot.value(&mut self.tables.base, table, id, &column, place)?;
             }
         }
         Ok(())
@@ -149,13 +73,100 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// authentication.
     pub fn referenced(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
         self.usable()?;
-        self.check_row(table, id)?;
-        if slot >= self.catalogue.slots_of(table).len() {
+        self.tables.base.check_row(table, id)?;
+        if slot >= self.tables.base.catalogue.slots_of(table).len() {
             return Err(Error::Key(alloc::format!(
                 "table {table} has no slot {slot}"
             )));
         }
-        self.join_id(table, id, slot)
+        self.tables.base.join_id(table, id, slot)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Tables<F, S> {
+    /// Appends a row, after filling in its join row after its own columns.
+    pub(crate) fn insert_element(
+        &mut self,
+        table: TableId,
+        element: &mut [u8],
+        references: &[RowId],
+    ) -> Result<RowId> {
+        let own = self.base.catalogue.widths(table).0;
+        let (_, join) = element.split_at_mut(own);
+        self.join_row(table, references, join)?;
+        let id = self
+            .base
+            .count(table)
+            .checked_add(1)
+            .filter(|&id| id < 1 << 31)
+            .map(RowId::new)
+            .ok_or(Error::Limit("the number of rows"))?;
+        self.base.append_or_poison(table, id, element)?;
+        Ok(id)
+    }
+
+    /// Fills in the join row: the ids of all rows that a row with these references leads to.
+    fn join_row(&mut self, table: TableId, references: &[RowId], join: &mut [u8]) -> Result<()> {
+        let columns = self.base.catalogue.columns_of(table);
+        let keys = columns.filter(|column| column.kind == Kind::Reference);
+        if keys.count() != references.len() {
+            let text = alloc::format!("table {table} has another number of references");
+            return Err(Error::Value(text));
+        }
+        let mut number = 0;
+        for at in 0..self.base.catalogue.slots_of(table).len() {
+            let slot = self.base.catalogue.slot(table, at)?;
+            let target = slot.table;
+            let direct = usize::from(slot.direct);
+            let id = if direct == at {
+                let missing = Error::Defect("a direct slot is that of a reference");
+                let id = references.get(number).copied().ok_or(missing)?;
+                number += 1;
+                self.base.check_row(target, id)?;
+                id
+            } else {
+                let parent_table = self.base.catalogue.slot(table, direct)?.table;
+                let parent_id = RowId::from_le_bytes(take(join, direct * ID_BYTES));
+                self.base
+                    .join_id(parent_table, parent_id, at - direct - 1)?
+            };
+            if self.base.is_hole(target, id)? || self.is_named_deleted(target, id)? {
+                let name = self.base.catalogue.table_name(target);
+                return Err(Error::Key(alloc::format!(
+                    "{name} has no row {id} any more"
+                )));
+            }
+            put(join, at * ID_BYTES, &id.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+impl<F: Nand, S: SecureStore> Base<F, S> {
+    /// Appends the row `id`, the next one of its table.
+    pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
+        if let Err(error) = self
+            .pager
+            .waiting()
+            .append(owner_of(table), id.number(), row)
+        {
+            if !matches!(error, PagerError::Limit(_) | PagerError::DeviceFull) {
+                self.pager.poison();
+            }
+            return Err(error.into());
+        }
+        let rows = self.rows.get_mut(table.place());
+        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id.number();
+        Ok(())
+    }
+
+    /// Returns an error if no row has this id.
+    pub(crate) fn check_row(&self, table: TableId, id: RowId) -> Result<()> {
+        if id.number() == 0 || !id.is_within(self.count(table)) {
+            let name = self.catalogue.table_name(table);
+            return Err(Error::Key(alloc::format!("{name} has no row {id}")));
+        }
+        Ok(())
     }
 
     /// Copies the value of a stored column.
@@ -167,7 +178,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         match self.spot(table, id) {
-            Some(spot) => self.value_in(spot, table, id, column, out),
+            Some(spot) => spot.value(self, table, id, column, out),
             None => self.read_unit(table, id, usize::from(column.at), out),
         }
     }
@@ -181,7 +192,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         match self.spot(table, id) {
-            Some(spot) => self.hidden_in(spot, table, id, at, out),
+            Some(spot) => spot.hidden(self, table, id, at, out),
             None => self.read_unit(table, id, at, out),
         }
     }
@@ -191,10 +202,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !id.is_within(self.placed(table)) {
             return Ok(self
                 .pager
-                .read_waiting(owner_of(table), id.number(), at, out)?);
+                .waiting()
+                .read(owner_of(table), id.number(), at, out)?);
         }
         let (unit, slot) = place_of(id);
-        let entry = self.pager.entry(owner_of(table), unit)?;
+        let entry = self.pager.root.entry(owner_of(table), unit)?;
         let width = self.catalogue.widths(table).0;
         let per_page = rows_per_page(width);
         let page = entry.page + slot / per_page;
@@ -209,12 +221,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns one id of a join row.
     pub(crate) fn join_id(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
         if let Some(spot) = self.spot(table, id) {
-            return self.join_id_in(spot, table, id, slot);
+            return spot.join_id(self, table, id, slot);
         }
         let (own, all) = self.catalogue.widths(table);
         if !id.is_within(self.placed(table)) {
             let mut bytes = [0; ID_BYTES];
-            self.pager.read_waiting(
+            self.pager.waiting().read(
                 owner_of(table),
                 id.number(),
                 own + slot * ID_BYTES,
@@ -223,7 +235,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(RowId::from_le_bytes(bytes));
         }
         let (unit, row) = place_of(id);
-        let entry = self.pager.entry(owner_of(table), unit)?;
+        let entry = self.pager.root.entry(owner_of(table), unit)?;
         let per_page = rows_per_page(all - own);
         let page = entry.page + pages_for(own) + row / per_page;
         let identity = PageIdentity {

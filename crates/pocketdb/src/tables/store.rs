@@ -3,20 +3,18 @@
 use alloc::boxed::Box;
 
 use crate::error::{Error, Result};
-use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
-use crate::pager::bytes::narrow;
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::list::List;
 use crate::pager::root::{SecureStore, check_capacity, read_head};
-use crate::pager::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_DATA, signing_secret};
+use crate::pager::seal::{CipherCounters, signing_secret};
 use crate::pager::usage::Operations;
-use crate::pager::window::{placed_in, waiting_pages};
 use crate::pager::{Pager, Stored, prepare};
-use crate::tables::catalogue::{Catalogue, TableDefinition};
-use crate::tables::change::Summary;
+use crate::tables::base::Base;
+use crate::tables::catalogue::{Catalogue, TableDefinition, stored};
+use crate::tables::change::Tables;
 use crate::tables::id::TableId;
 use crate::tables::memory::{Budget, Plan};
-use crate::tables::part::Part;
+use crate::tables::summary::Summary;
 use crate::tables::value::ValueType;
 
 /// Operations since the store was opened.
@@ -34,14 +32,7 @@ pub struct StoreCounters {
 
 /// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
 pub struct Store<F: Nand, S: SecureStore> {
-    pub(crate) pager: Pager<F, S>,
-    pub(crate) catalogue: Catalogue,
-    /// Number of rows of every table, including those of the open transaction (the paper's End).
-    pub(crate) rows: [u32; TABLES_MAX],
-    /// The state of the reorganised parts, the oldest first.
-    pub(crate) parts: List<Part, PARTS_MAX>,
-    /// The filter for rows that may be deleted or updated.
-    pub(crate) summary: Summary,
+    pub(crate) tables: Tables<F, S>,
     /// An error after a commit, which the next operation returns.
     deferred: Option<Box<Error>>,
     /// `true` if a statement began a transaction.
@@ -90,16 +81,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         plan: &Plan,
     ) -> Self {
         let mut store = Self {
-            rows: stored.committed.tables.map(|table| table.rows),
-            summary: Summary::new(plan.summary),
-            parts: List::new(),
             deferred: None,
             in_transaction: false,
             budget: plan.budget,
-            pager: Pager::new(flash, secure, stored),
-            catalogue,
+            tables: Tables {
+                summary: Summary::new(plan.summary),
+                base: Base {
+                    rows: stored.committed.tables.map(|table| table.rows),
+                    parts: List::new(),
+                    pager: Pager::new(flash, secure, stored),
+                    catalogue,
+                },
+            },
         };
-        store.pager.provide(plan.pages);
+        store.tables.base.pager.provide(plan.pages);
         store
     }
 
@@ -110,59 +105,59 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Memory`] when its description does not fit into the memory given.
     pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<TableId> {
         self.usable()?;
-        if self.has_changes() {
+        if self.tables.base.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
-        if self.pager.committed.part.building {
+        if self.tables.base.pager.root.committed.part.building {
             let what = "a table while a reorganisation is under way";
             return Err(Error::Refused(what.into()));
         }
-        let mut catalogue = self.catalogue.clone();
+        let mut catalogue = self.tables.base.catalogue.clone();
         catalogue.add(definition)?;
         catalogue.shrink();
         let plan = Plan::new(&catalogue, self.budget.memory)?;
-        if self.pager.window.runs() > plan.pages.spare {
-            self.settle()?;
+        if self.tables.base.pager.window.runs() > plan.pages.spare {
+            self.tables.settle()?;
         }
         let result = self.replace_catalogue(catalogue, plan);
-        self.pager.poison_after(result)?;
-        Ok(TableId::at(self.catalogue.len() - 1))
+        self.tables.base.pager.poison_after(result)?;
+        Ok(TableId::at(self.tables.base.catalogue.len() - 1))
     }
 
     /// Returns the table `name`.
     pub fn table(&self, name: &str) -> Option<TableId> {
-        self.catalogue.table(name)
+        self.tables.base.catalogue.table(name)
     }
 
     /// Returns the tables with their names.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
-        let tables = self.catalogue.named_tables();
-        tables.map(|table| (table, self.catalogue.table_name(table)))
+        let tables = self.tables.base.catalogue.named_tables();
+        tables.map(|table| (table, self.tables.base.catalogue.table_name(table)))
     }
 
     /// Returns the columns of a table as statements see them: names and types.
     pub fn columns(&self, table: TableId) -> impl Iterator<Item = (&str, ValueType)> {
-        let columns = self.catalogue.column_ids(table);
-        let columns = columns.zip(self.catalogue.columns_of(table));
+        let columns = self.tables.base.catalogue.column_ids(table);
+        let columns = columns.zip(self.tables.base.catalogue.columns_of(table));
         columns.map(move |(number, column)| {
-            let name = self.catalogue.column_name(table, number);
-            (name, self.catalogue.shown_type(column))
+            let name = self.tables.base.catalogue.column_name(table, number);
+            (name, self.tables.base.catalogue.shown_type(column))
         })
     }
 
     /// Returns the number of the committed state, which every commit and every opening increases.
     pub fn state(&self) -> u64 {
-        self.pager.committed.sequence
+        self.tables.base.pager.root.committed.sequence
     }
 
     /// Returns the device.
     pub fn device(&self) -> &F {
-        &self.pager.flash
+        &self.tables.base.pager.flash
     }
 
     /// Returns the secure store.
     pub fn secure_store(&self) -> &S {
-        &self.pager.secure
+        &self.tables.base.pager.root.secure
     }
 
     /// Commits every inserted row.
@@ -176,7 +171,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn commit(&mut self) -> Result<()> {
         self.usable()?;
         let result = self.commit_rows();
-        self.pager.poison_after(result)
+        self.tables.base.pager.poison_after(result)
     }
 
     /// Rolls back every row inserted since the last commit.
@@ -185,15 +180,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Tampered`] when the last committed page fails authentication.
     pub fn rollback(&mut self) -> Result<()> {
         self.usable()?;
-        self.rows = self.pager.committed.tables.map(|table| table.rows);
-        self.summary.clear_stretches();
-        let result = self.pager.rollback_window();
-        self.pager.poison_after(Ok(result?))
+        self.tables.base.rows = self
+            .tables
+            .base
+            .pager
+            .root
+            .committed
+            .tables
+            .map(|table| table.rows);
+        self.tables.summary.clear_stretches();
+        let result = self.tables.base.pager.waiting().rollback();
+        self.tables.base.pager.poison_after(Ok(result?))
     }
 
     /// Returns the number of rows of `table`, including those of the open transaction.
     pub fn count(&self, table: TableId) -> u32 {
-        self.rows.get(table.place()).copied().unwrap_or(0)
+        self.tables.base.count(table)
     }
 
     /// Reads and authenticates the directory and every page with committed rows.
@@ -203,13 +205,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// fails.
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
-        self.pager.arena.forget();
-        self.verify_directory()?;
-        let mut checked =
-            self.pager.verify_window()? + self.verify_catalogue()? + self.verify_parts()?;
-        for table in self.catalogue.table_ids() {
-            for unit in self.units(table) {
-                checked += self.verify_unit(table, unit)?;
+        self.tables.base.pager.arena.forget();
+        self.tables.base.verify_directory()?;
+        let mut checked = self.tables.base.pager.waiting().verify()?
+            + stored::verify(&mut self.tables.base.pager)?
+            + self.tables.base.verify_parts()?;
+        for table in self.tables.base.catalogue.table_ids() {
+            for unit in self.tables.base.units(table) {
+                checked += self.tables.base.verify_unit(table, unit)?;
             }
         }
         Ok(checked)
@@ -220,7 +223,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// The secure store cannot be read.
     pub fn signing_seed(&mut self) -> Result<zeroize::Zeroizing<[u8; 32]>> {
-        let head = read_head(&mut self.pager.secure)?;
+        let head = read_head(&mut self.tables.base.pager.root.secure)?;
         Ok(signing_secret(&head.secret))
     }
 
@@ -237,7 +240,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the operations since the store was opened.
     pub fn operations(&self) -> Operations {
-        self.pager.operations()
+        self.tables.base.pager.operations()
     }
 
     /// Closes the store and adds the operations of this opening; an open transaction is lost.
@@ -245,140 +248,45 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// The secure store cannot be read or written.
     pub fn close(mut self) -> Result<(F, S)> {
-        self.pager.close(self.budget.used)?;
+        self.tables.base.pager.close(self.budget.used)?;
         Ok(self.into_parts())
     }
 
     /// Returns the device and the secure store, for the next opening; the open transaction is lost.
     pub fn into_parts(self) -> (F, S) {
-        (self.pager.flash, self.pager.secure)
+        (
+            self.tables.base.pager.flash,
+            self.tables.base.pager.root.secure,
+        )
     }
 
     /// Returns an error after a failure, and releases the leases of an operation.
     pub(crate) fn usable(&mut self) -> Result<()> {
-        let usable = self.pager.usable();
+        let usable = self.tables.base.pager.usable();
         match self.deferred.take() {
             Some(error) => Err(*error),
             None => Ok(usable?),
         }
     }
 
-    /// Returns whether the open transaction inserted, updated or deleted anything.
-    pub(crate) fn has_changes(&self) -> bool {
-        self.rows != self.pager.committed.tables.map(|table| table.rows)
-    }
-
-    /// Returns the number of rows of `table` that are in units; later ones wait in the buffer.
-    pub(crate) fn placed(&self, table: TableId) -> u32 {
-        placed_in(&self.pager.committed, owner_of(table))
-    }
-
-    /// Returns the units of `table` with rows that are in no reorganised part.
-    pub(crate) fn units(&self, table: TableId) -> core::ops::Range<u32> {
-        self.first_unit(table)..self.pager.committed.units(owner_of(table))
-    }
-
-    /// Returns the first unit that may contain rows that are in no reorganised part.
-    pub(crate) fn first_unit(&self, table: TableId) -> u32 {
-        self.part_rows(table) / UNIT_ROWS
-    }
-
     fn commit_rows(&mut self) -> Result<()> {
-        if !self.has_changes() {
+        if !self.tables.base.has_changes() {
             return Ok(());
         }
-        self.pager.program_open_page()?;
-        let mut record = self.pager.next_record()?;
-        for (state, &rows) in record.tables.iter_mut().zip(&self.rows) {
+        self.tables.base.pager.waiting().program_open_page()?;
+        let mut record = self.tables.base.pager.next_record()?;
+        for (state, &rows) in record.tables.iter_mut().zip(&self.tables.base.rows) {
             state.rows = rows;
         }
-        self.pager.finish(&record)?;
+        self.tables.base.pager.root.finish(&record)?;
         // The rows are committed: work that is refused now is done before the next change.
-        match self.settle() {
+        match self.tables.settle() {
             Err(error) if !error.is_refusal() => {
-                self.pager.poison();
+                self.tables.base.pager.poison();
                 self.deferred = Some(Box::new(error));
             }
             _ => {}
         }
         Ok(())
     }
-
-    /// Completes the work that the last commit left, before any change. An error changes nothing.
-    pub(crate) fn prepare_change(&mut self) -> Result<()> {
-        let unsettled = |store: &Self| {
-            let mut tables = store.catalogue.table_ids();
-            tables.any(|table| store.has_whole_unit(table)) || store.pager.is_window_long()
-        };
-        if self.has_changes() || !unsettled(self) {
-            return Ok(());
-        }
-        let result = self.settle();
-        if matches!(&result, Err(error) if !error.is_refusal()) {
-            self.pager.poison();
-        }
-        result
-    }
-
-    /// Moves committed rows to units, and shortens the window. If this is refused, nothing changes.
-    pub(crate) fn settle(&mut self) -> Result<()> {
-        let result = self.settle_rows();
-        if matches!(&result, Err(error) if error.is_refusal()) {
-            self.pager.restore_window()?;
-        }
-        result
-    }
-
-    fn settle_rows(&mut self) -> Result<()> {
-        for table in self.catalogue.table_ids() {
-            while self.has_whole_unit(table) {
-                self.place_unit(table)?;
-            }
-        }
-        self.pager.trim_window()?;
-        if self.pager.is_window_long() {
-            self.pager.densify()?;
-        }
-        Ok(())
-    }
-
-    /// Returns whether enough committed rows of `table` wait to fill a unit.
-    fn has_whole_unit(&self, table: TableId) -> bool {
-        self.committed_rows(table) - self.placed(table) >= UNIT_ROWS
-    }
-
-    fn committed_rows(&self, table: TableId) -> u32 {
-        self.pager
-            .committed
-            .tables
-            .get(table.place())
-            .map_or(0, |state| state.rows)
-    }
-}
-
-/// Returns the identity of a page of rows.
-pub(crate) fn data_identity(page: u32, epoch: u64, table: TableId, unit: u32) -> PageIdentity {
-    PageIdentity {
-        page,
-        epoch,
-        role: ROLE_DATA,
-        owner: owner_of(table),
-        number: unit,
-    }
-}
-
-/// Returns the number of rows of `width` bytes per page.
-pub(crate) fn rows_per_page(width: usize) -> u32 {
-    narrow(PAYLOAD_BYTES / width.max(1)).max(1)
-}
-
-/// Returns the greatest number of pages of waiting rows of all tables.
-pub(crate) fn waiting_pages_of(catalogue: &Catalogue) -> usize {
-    let pages = |table: TableId| waiting_pages(catalogue.widths(table).1);
-    catalogue.table_ids().map(pages).sum()
-}
-
-/// Returns the owner number of a table's units.
-pub(crate) fn owner_of(table: TableId) -> u8 {
-    table.number()
 }

@@ -13,9 +13,9 @@ use crate::limits::UNIT_ROWS;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::tables::catalogue::{DELETES, UPDATES};
+use crate::tables::change::Tables;
 use crate::tables::id::{RowId, TableId};
 use crate::tables::rows::pages_for;
-use crate::tables::store::Store;
 
 /// Greatest number of rows of a stretch.
 const STRETCH_ROWS: usize = 48;
@@ -211,7 +211,7 @@ impl Stretch {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Tables<F, S> {
     /// Returns the cached knowledge of a row's changes; makes a pass over all changes first if that
     /// pays off.
     pub(crate) fn known_change(
@@ -239,7 +239,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (table, id): (TableId, RowId),
         reads: u64,
     ) {
-        let cost = self.pager.flash.counters().page_reads.saturating_sub(reads);
+        let cost = self
+            .base
+            .pager
+            .flash
+            .counters()
+            .page_reads
+            .saturating_sub(reads);
         let cost = u32::try_from(cost).unwrap_or(u32::MAX).saturating_mul(READ);
         let stretch = self.summary.stretch(change);
         let before = stretch.search - stretch.search / SHARE;
@@ -252,8 +258,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Estimates the cost of a pass over all deletes or updates.
     fn pass_cost(&self, change: Change) -> u32 {
         let table = change.table();
-        let rows = self.count(table).saturating_sub(self.dropped(table));
-        let width = self.catalogue.widths(table).0;
+        let rows = self
+            .base
+            .count(table)
+            .saturating_sub(self.base.dropped(table));
+        let width = self.base.catalogue.widths(table).0;
         rows.div_ceil(UNIT_ROWS)
             .saturating_mul(pages_for(width) * READ)
     }
@@ -261,13 +270,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of a search.
     fn read_stretch(&mut self, change: Change, table: TableId, id: RowId) -> Result<()> {
         let hidden = change.table();
-        let base = self.dropped(hidden);
+        let base = self.base.dropped(hidden);
         self.summary.stretch(change).begin(table, id, base);
-        for number in RowId::between(base, self.count(hidden)) {
+        for number in RowId::between(base, self.base.count(hidden)) {
             let (found, row) = match change {
-                Change::Delete => self.deleted_row(number)?,
+                Change::Delete => self.base.deleted_row(number)?,
                 Change::Update => {
-                    let (found, _, row) = self.updated_place(number)?;
+                    let (found, _, row) = self.base.updated_place(number)?;
                     (found, row)
                 }
             };

@@ -403,7 +403,7 @@ impl RunWriter {
     fn flush<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
         // A copy, because the log is a part of the pager that writes it.
         let mut log = pager.temporary;
-        let result = pager.log_append(&mut log, ROLE_TEMPORARY, self.page, 0);
+        let result = log.append(pager, ROLE_TEMPORARY, self.page, 0);
         pager.temporary = log;
         result?;
         pager.arena.area_mut(self.page).fill(0);

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{part_mut, put, small};
 use crate::pager::flash::Nand;
@@ -9,12 +10,15 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::pager::sort::{Run, RunWriter};
-use crate::query::rows::{Chunk, Rows};
+use crate::query::chunk::Chunk;
+use crate::query::rows::{Rows, rows_of};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
-use crate::tables::catalogue::{Column, ID, Kind, OWN};
+use crate::query::stream::Candidates;
+use crate::tables::catalogue::{Catalogue, Column, ID, Kind, OWN};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, RowId, TableId};
-use crate::tables::store::Store;
+use crate::tables::index::Search;
 use crate::tables::value::{Value, ValueType, encode};
 
 /// An update or delete.
@@ -166,51 +170,100 @@ struct Ids {
 }
 
 impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
-    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
-        let id = chunk.id(store, row, 0);
-        self.writer.put(&mut store.pager, &id.to_le_bytes())?;
+    fn take(&mut self, pager: &mut Pager<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(&pager.arena, row, 0);
+        self.writer.put(pager, &id.to_le_bytes())?;
         Ok(true)
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl Insertion<'_> {
     /// Inserts all rows of a statement; returns their number.
-    pub(crate) fn run_insertion(&mut self, insertion: &Insertion<'_>) -> Result<u64> {
-        let width = insertion.columns.len().max(1);
+    pub(crate) fn run<F: Nand, S: SecureStore>(&self, tables: &mut Tables<F, S>) -> Result<u64> {
+        let width = self.columns.len().max(1);
+        let mut target = Target {
+            tables,
+            table: self.table,
+        };
         let mut rows = 0;
-        for values in insertion.values.chunks(width) {
-            self.insert_values(insertion.table, &insertion.columns, values)?;
+        for values in self.values.chunks(width) {
+            target.insert_values(&self.columns, values)?;
             rows += 1;
         }
         Ok(rows)
     }
+}
 
+impl Change<'_> {
+    /// Runs an update or a delete; returns the number of rows.
+    pub(crate) fn run<F: Nand, S: SecureStore>(&self, tables: &mut Tables<F, S>) -> Result<u64> {
+        let mut list = self.rows(tables)?;
+        let table = self.select.table;
+        let mut record = [0u8; 4];
+        while list.next(&mut tables.base.pager, &mut record)? {
+            let id = RowId::from_le_bytes(record);
+            if self.columns.is_empty() {
+                tables.note_delete(table, id)?;
+            }
+            for (number, value) in self.columns.iter() {
+                set(tables, table, id, *number, value)?;
+            }
+        }
+        Ok(u64::from(list.records()))
+    }
+
+    /// Returns the rows of a change; all are collected before the first is changed.
+    fn rows<F: Nand, S: SecureStore>(&self, tables: &mut Tables<F, S>) -> Result<Run> {
+        let mut candidates = Candidates::new(tables, self.select.table, &self.select.condition)?;
+        let mut ids = Ids {
+            writer: RunWriter::begin(&mut tables.base.pager, 4)?,
+        };
+        let area: Area = tables
+            .base
+            .pager
+            .arena
+            .lease(2.min(tables.base.pager.arena.spare()))?;
+        rows_of(
+            tables,
+            &self.select,
+            &mut candidates,
+            area,
+            usize::MAX,
+            &mut ids,
+        )?;
+        tables.base.pager.arena.release(area);
+        Ok(ids.writer.finish(&mut tables.base.pager)?)
+    }
+}
+
+/// The table that rows are inserted into.
+struct Target<'t, F: Nand, S: SecureStore> {
+    tables: &'t mut Tables<F, S>,
+    table: TableId,
+}
+
+impl<F: Nand, S: SecureStore> Target<'_, F, S> {
     /// Inserts one row of values for `columns`.
-    pub(crate) fn insert_values(
-        &mut self,
-        table: TableId,
-        columns: &[ColumnId],
-        values: &[Value<'_>],
-    ) -> Result<RowId> {
-        let own = self.catalogue.widths(table).0;
+    fn insert_values(&mut self, columns: &[ColumnId], values: &[Value<'_>]) -> Result<RowId> {
+        let own = self.tables.base.catalogue.widths(self.table).0;
         let mut row = Scratch::new(own);
         let mut references = [RowId::new(0); TABLES_MAX];
         let mut known = 0;
-        for number in self.catalogue.column_ids(table) {
-            let column = self.catalogue.column_at(table, number)?;
+        for number in self.tables.base.catalogue.column_ids(self.table) {
+            let column = self.tables.base.catalogue.column_at(self.table, number)?;
             let given = columns.iter().position(|&given| given == number);
             let value = given
                 .and_then(|at| values.get(at))
                 .copied()
                 .unwrap_or_default();
             match column.kind {
-                Kind::Position => self.check_position(table, &value)?,
+                Kind::Position => self.check_position(&value)?,
                 Kind::Reference => {
                     let id = self.resolve_reference(&column, &value)?;
                     if column.unique {
                         let key = id.to_le_bytes();
                         let index = (small(usize::from(column.at)), ID);
-                        self.check_unique(table, number, index, &key)?;
+                        self.check_unique(number, index, &key)?;
                     }
                     let place = references.get_mut(known);
                     *place.ok_or(Error::Limit("the number of tables"))? = id;
@@ -220,36 +273,27 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     let at = usize::from(column.at);
                     let end = at + usize::from(column.width);
                     let place = part_mut(&mut row, at, end - at);
-                    encode(&value, place).map_err(|error| self.named(table, number, error))?;
+                    encode(&value, place).map_err(|error| {
+                        named(&self.tables.base.catalogue, self.table, number, error)
+                    })?;
                     if column.unique {
-                        self.check_unique(table, number, (OWN, number), place)?;
+                        self.check_unique(number, (OWN, number), place)?;
                     }
                 }
             }
         }
         let (references, _) = references.split_at(known);
-        self.insert_row(table, &row, references)
-    }
-
-    /// Prefixes an error with the column's name.
-    fn named(&self, table: TableId, column: ColumnId, error: Error) -> Error {
-        match error {
-            Error::Value(text) => {
-                let name = self.catalogue.column_name(table, column);
-                Error::Value(alloc::format!("{name}: {text}"))
-            }
-            other => other,
-        }
+        self.insert_row(&row, references)
     }
 
     /// Checks that a given row id is the next rank.
-    fn check_position(&self, table: TableId, value: &Value<'_>) -> Result<()> {
-        let next = i64::from(self.count(table)) + 1;
+    fn check_position(&self, value: &Value<'_>) -> Result<()> {
+        let next = i64::from(self.tables.base.count(self.table)) + 1;
         match value {
             Value::Null => Ok(()),
             Value::Integer(number) if *number == next => Ok(()),
             _ => {
-                let name = self.catalogue.table_name(table);
+                let name = self.tables.base.catalogue.table_name(self.table);
                 let text = alloc::format!("the next row of {name} is {next}, not {value}");
                 Err(Error::Key(text))
             }
@@ -259,44 +303,40 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the row that a foreign key's value refers to.
     fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<RowId> {
         let target = column.target;
-        let missing = |store: &Self| {
-            let name = store.catalogue.table_name(target);
+        let missing = |tables: &Tables<F, S>| {
+            let name = tables.base.catalogue.table_name(target);
             Error::Key(alloc::format!("{name} has no row {value}"))
         };
         if column.key == ID {
             return match value {
                 Value::Integer(number) => {
-                    let number = u32::try_from(*number).map_err(|_range| missing(self))?;
+                    let number = u32::try_from(*number).map_err(|_range| missing(self.tables))?;
                     Ok(RowId::new(number))
                 }
-                _ => Err(missing(self)),
+                _ => Err(missing(self.tables)),
             };
         }
-        let key = self.catalogue.column_at(target, column.key)?;
+        let key = self.tables.base.catalogue.column_at(target, column.key)?;
         if key.kind == Kind::Reference {
             // A table of an earlier version; none is created with such a column.
-            return Err(Error::Refused(self.catalogue.chained(target, column.key)));
+            return Err(Error::Refused(
+                self.tables.base.catalogue.chained(target, column.key),
+            ));
         }
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
         let bytes = part_mut(&mut bytes, 0, width);
         if encode(value, bytes).is_err() {
-            return Err(missing(self));
+            return Err(missing(self.tables));
         }
         let found = self.find_key(target, (OWN, column.key), bytes)?;
-        found.ok_or_else(|| missing(self))
+        found.ok_or_else(|| missing(self.tables))
     }
 
     /// Refuses a value of the unique `column` that another row has. Updates cannot change it.
-    fn check_unique(
-        &mut self,
-        table: TableId,
-        column: ColumnId,
-        index: (u8, ColumnId),
-        key: &[u8],
-    ) -> Result<()> {
-        if self.find_key(table, index, key)?.is_some() {
-            let name = self.catalogue.column_name(table, column);
+    fn check_unique(&mut self, column: ColumnId, index: (u8, ColumnId), key: &[u8]) -> Result<()> {
+        if self.find_key(self.table, index, key)?.is_some() {
+            let name = self.tables.base.catalogue.column_name(self.table, column);
             let text = alloc::format!("{name} has this value in another row already");
             return Err(Error::Key(text));
         }
@@ -311,67 +351,52 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         key: &[u8],
     ) -> Result<Option<RowId>> {
         let missing = Error::Defect("a unique column has an index");
-        let index = self.catalogue.find_index(table, slot, column);
-        let mut search = self.begin_search(index.ok_or(missing)?, key)?;
-        while let Some(id) = self.next_found(&mut search)? {
-            if !self.is_deleted(table, id)? {
+        let index = self.tables.base.catalogue.find_index(table, slot, column);
+        let mut search = Search::new(&mut self.tables.base, index.ok_or(missing)?, key)?;
+        while let Some(id) = search.next(&mut self.tables.base)? {
+            if !self.tables.is_deleted(table, id)? {
                 return Ok(Some(id));
             }
         }
         Ok(None)
     }
 
-    /// Runs an update or a delete; returns the number of rows.
-    pub(crate) fn run_change(&mut self, change: &Change<'_>) -> Result<u64> {
-        let mut list = self.rows_to_change(&change.select)?;
-        let table = change.select.table;
-        let mut record = [0u8; 4];
-        while list.next(&mut self.pager, &mut record)? {
-            let id = RowId::from_le_bytes(record);
-            if change.columns.is_empty() {
-                self.note_delete(table, id)?;
-            }
-            for (number, value) in change.columns.iter() {
-                self.change_value(table, id, *number, value)?;
-            }
-        }
-        Ok(u64::from(list.records()))
-    }
-
-    /// Returns the rows of a change; all are collected before the first is changed.
-    fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
-        let mut candidates = self.candidates(select.table, &select.condition)?;
-        let mut ids = Ids {
-            writer: RunWriter::begin(&mut self.pager, 4)?,
-        };
-        let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
-        self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
-        self.pager.arena.release(area);
-        Ok(ids.writer.finish(&mut self.pager)?)
-    }
-
-    fn change_value(
-        &mut self,
-        table: TableId,
-        id: RowId,
-        number: ColumnId,
-        value: &Value<'_>,
-    ) -> Result<()> {
-        let column = self.catalogue.column_at(table, number)?;
-        let width = usize::from(column.width);
-        let (mut bytes, mut present) = (Scratch::new(width), Scratch::new(width));
-        encode(value, &mut bytes).map_err(|error| self.named(table, number, error))?;
-        self.latest(table, id, number, &column, &mut present)?;
-        if *present == *bytes {
-            return Ok(());
-        }
-        self.note_update(table, id, number, &bytes)
-    }
-
-    fn insert_row(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
-        let all = self.catalogue.widths(table).1;
+    fn insert_row(&mut self, row: &[u8], references: &[RowId]) -> Result<RowId> {
+        let all = self.tables.base.catalogue.widths(self.table).1;
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);
-        self.insert_element(table, &mut element, references)
+        self.tables
+            .insert_element(self.table, &mut element, references)
+    }
+}
+
+/// Updates one value, unless it is the present one.
+fn set<F: Nand, S: SecureStore>(
+    tables: &mut Tables<F, S>,
+    table: TableId,
+    id: RowId,
+    number: ColumnId,
+    value: &Value<'_>,
+) -> Result<()> {
+    let column = tables.base.catalogue.column_at(table, number)?;
+    let width = usize::from(column.width);
+    let (mut bytes, mut present) = (Scratch::new(width), Scratch::new(width));
+    encode(value, &mut bytes)
+        .map_err(|error| named(&tables.base.catalogue, table, number, error))?;
+    tables.latest(table, id, number, &column, &mut present)?;
+    if *present == *bytes {
+        return Ok(());
+    }
+    tables.note_update(table, id, number, &bytes)
+}
+
+/// Prefixes an error with the column's name.
+fn named(catalogue: &Catalogue, table: TableId, column: ColumnId, error: Error) -> Error {
+    match error {
+        Error::Value(text) => {
+            let name = catalogue.column_name(table, column);
+            Error::Value(alloc::format!("{name}: {text}"))
+        }
+        other => other,
     }
 }

@@ -7,10 +7,12 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::Effort;
 use crate::query::condition::Reach;
+use crate::query::pipeline::run_select;
 use crate::query::select::{Function, Heading, Output, Row, Sink};
+use crate::query::sql::Statement;
 use crate::query::sql::select::Query;
-use crate::tables::catalogue::{ID, OWN};
-use crate::tables::store::Store;
+use crate::query::stream::Candidates;
+use crate::tables::catalogue::{Catalogue, ID, OWN};
 use crate::tables::value::ValueType;
 
 /// Width of a line in bytes.
@@ -29,27 +31,35 @@ impl Sink for Nowhere {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Statement<'_, F, S> {
     /// Runs `query` and passes a report to `sink`; returns the number of lines.
-    pub(crate) fn run_explain(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
+    #[inline(never)] // Keeps its local variables off the stack of the other statements.
+    pub(super) fn run_explain(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
+        self.check_memory(query.memory_bytes())?;
         let select = &query.select;
-        let before = self.counters();
-        self.pager.effort = Effort::default();
-        let mut candidates = self.candidates(select.table, &select.condition)?;
+        let before = self.store.counters();
+        self.store.tables.base.pager.effort = Effort::default();
+        let mut candidates =
+            Candidates::new(&mut self.store.tables, select.table, &select.condition)?;
         let answered = candidates.answered;
-        let rows = self.run_select(select, &mut candidates, &mut Nowhere)?;
-        let (after, effort) = (self.counters(), self.pager.effort);
+        let rows = run_select(
+            &mut self.store.tables,
+            select,
+            &mut candidates,
+            &mut Nowhere,
+        )?;
+        let (after, effort) = (self.store.counters(), self.store.tables.base.pager.effort);
         sink.begin(&[Heading {
             name: "explanation",
             kind: ValueType::Text,
         }])?;
         let mut lines = 1;
-        let root = self.catalogue.table_name(select.table);
-        let count = self.count(select.table);
+        let root = self.store.tables.base.catalogue.table_name(select.table);
+        let count = self.store.tables.base.count(select.table);
         line(sink, &alloc::format!("root {root}, {count} rows"))?;
         for (number, test) in select.condition.tests.iter().enumerate() {
             lines += 1;
-            let (table, column) = self.names(test.reach);
+            let (table, column) = names(&self.store.tables.base.catalogue, test.reach);
             let text = alloc::format!("{table}.{column} {}", test.comparison.name());
             let how = if answered >> number & 1 == 1 {
                 match test.reach.slot {
@@ -84,15 +94,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         Ok(lines)
     }
+}
 
-    fn names(&self, reach: Reach) -> (&str, &str) {
-        let table = reach.table;
-        let column = match reach.column {
-            ID => "id",
-            column => self.catalogue.column_name(table, column),
-        };
-        (self.catalogue.table_name(table), column)
-    }
+/// Returns the names of a column and its table.
+fn names(catalogue: &Catalogue, reach: Reach) -> (&str, &str) {
+    let table = reach.table;
+    let column = match reach.column {
+        ID => "id",
+        column => catalogue.column_name(table, column),
+    };
+    (catalogue.table_name(table), column)
 }
 
 /// Shows one line.

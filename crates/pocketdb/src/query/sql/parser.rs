@@ -1,10 +1,11 @@
-//! Parsing that all statements share: expected words, names, values and conditions.
+//! Parsing that all statements share: expected words, names, values and columns.
 
 use crate::error::{Error, Result};
-use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
+use crate::limits::{NAME_BYTES_MAX, TABLES_MAX};
 use crate::pager::bytes::short;
 use crate::pager::series::Series;
-use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
+use crate::query::condition::{Condition, Reach};
+use crate::query::sql::conditions::Conditions;
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
 use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
 use crate::tables::id::{ColumnId, TableId};
@@ -29,32 +30,6 @@ pub(crate) struct Bound<'a> {
     pub(crate) joined: bool,
 }
 
-/// The permission to join tables in a part of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Joins {
-    #[default]
-    Allowed,
-    Refused,
-}
-
-/// The context of a part of a condition.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    /// `true` if the part is negated.
-    negated: bool,
-    joins: Joins,
-}
-
-impl Place {
-    /// Returns the context after a `NOT`.
-    fn negation(self) -> Self {
-        Self {
-            negated: !self.negated,
-            joins: Joins::Refused,
-        }
-    }
-}
-
 /// A parser of one statement.
 #[derive(Debug)]
 pub(crate) struct Parser<'a, 'c> {
@@ -63,7 +38,6 @@ pub(crate) struct Parser<'a, 'c> {
     parameters: &'a [Value<'a>],
     used: usize,
     pub(crate) tables: Series<Bound<'a>, TABLES_MAX>,
-    depth: u32,
 }
 
 impl<'a, 'c> Parser<'a, 'c> {
@@ -79,20 +53,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             parameters,
             used: 0,
             tables: Series::new(),
-            depth: 0,
         })
-    }
-
-    /// Returns this parser, at the same position, with another catalogue.
-    pub(crate) fn with_catalogue<'d>(self, catalogue: &'d Catalogue) -> Parser<'a, 'd> {
-        Parser {
-            tokens: self.tokens,
-            catalogue,
-            parameters: self.parameters,
-            used: self.used,
-            tables: self.tables,
-            depth: self.depth,
-        }
     }
 
     /// Returns whether the current token is `word`.
@@ -252,7 +213,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     /// Parses a value to compare with a column's: the greatest value of the column's type that is not
     /// above it, and the smallest that is not below it. They differ for an integer that no real
     /// number holds.
-    fn compared(&mut self, kind: ValueType) -> Result<(Value<'a>, Value<'a>)> {
+    pub(super) fn compared(&mut self, kind: ValueType) -> Result<(Value<'a>, Value<'a>)> {
         let at = self.tokens.at;
         match (kind, self.value()?) {
             (ValueType::Real, Value::Integer(number)) => {
@@ -335,239 +296,8 @@ impl<'a, 'c> Parser<'a, 'c> {
 
     /// Parses a condition and adds it to `condition` with AND.
     pub(crate) fn condition(&mut self, condition: &mut Condition<'a>) -> Result<()> {
-        // Conjuncts of the topmost level may join tables; nested ones may not.
-        let node = self.disjunction(condition, Place::default())?;
-        condition.require(node)
+        Conditions::new(self, condition).parse()
     }
-
-    fn disjunction(&mut self, condition: &mut Condition<'a>, mut place: Place) -> Result<u16> {
-        if self.has_or_ahead()? {
-            place.joins = Joins::Refused;
-        }
-        let mut node = self.conjunction(condition, place)?;
-        while self.pass("OR")? {
-            let next = self.conjunction(condition, place)?;
-            node = condition.add(if place.negated {
-                Node::And(node, next)
-            } else {
-                Node::Or(node, next)
-            })?;
-        }
-        Ok(node)
-    }
-
-    /// Returns whether an OR follows on this level of parentheses.
-    fn has_or_ahead(&self) -> Result<bool> {
-        let mut ahead = self.tokens;
-        let mut depth = 0u32;
-        loop {
-            match ahead.advance()? {
-                Token::End => return Ok(false),
-                Token::Symbol("(") => depth += 1,
-                Token::Symbol(")") if depth == 0 => return Ok(false),
-                Token::Symbol(")") => depth -= 1,
-                Token::Word(word) if depth == 0 => {
-                    if word.eq_ignore_ascii_case("OR") {
-                        return Ok(true);
-                    }
-                    let ends = ["GROUP", "ORDER", "LIMIT", "JOIN", "INNER", "WHERE"];
-                    if ends.iter().any(|end| word.eq_ignore_ascii_case(end)) {
-                        return Ok(false);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn conjunction(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
-        let mut node = self.factor(condition, place)?;
-        while self.pass("AND")? {
-            let next = self.factor(condition, place)?;
-            node = condition.add(if place.negated {
-                Node::Or(node, next)
-            } else {
-                Node::And(node, next)
-            })?;
-        }
-        Ok(node)
-    }
-
-    fn factor(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
-        if self.pass("NOT")? {
-            return self.deeper(|parser| parser.factor(condition, place.negation()));
-        }
-        if self.pass("(")? {
-            let node = self.deeper(|parser| parser.disjunction(condition, place))?;
-            self.expect(")")?;
-            return Ok(node);
-        }
-        self.test(condition, place)
-    }
-
-    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<u16>) -> Result<u16> {
-        if self.depth == DEPTH_MAX {
-            return Err(self.tokens.error("the condition is nested too deeply"));
-        }
-        self.depth += 1;
-        let node = read(self)?;
-        self.depth -= 1;
-        Ok(node)
-    }
-
-    fn test(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
-        self.refuse(&["EXISTS", "CASE", "SELECT"])?;
-        let at = self.tokens.at;
-        let (bound, column) = self.column()?;
-        let opposite = self.pass("NOT")?;
-        let mut comparison = self.comparison()?;
-        if comparison == Comparison::Equal && !opposite && self.is_name() && !self.is("NULL") {
-            return self.join(condition, (bound, column), at, place.joins);
-        }
-        let reach = self.reach(&bound, column)?;
-        let first = short(condition.values.len());
-        match comparison {
-            Comparison::Between => {
-                let (_, low) = self.compared(reach.kind)?;
-                keep_value(condition, low)?;
-                self.expect("AND")?;
-                let (high, _) = self.compared(reach.kind)?;
-                keep_value(condition, high)?;
-            }
-            Comparison::Among => {
-                self.expect("(")?;
-                self.refuse(&["SELECT"])?;
-                self.keep_member(condition, reach.kind)?;
-                while self.pass(",")? {
-                    self.keep_member(condition, reach.kind)?;
-                }
-                self.expect(")")?;
-            }
-            _ => comparison = self.keep_limit(condition, reach.kind, comparison)?,
-        }
-        let count = condition.values.len() - usize::from(first);
-        let comparison = if place.negated == opposite {
-            comparison
-        } else {
-            comparison.negated()
-        };
-        condition.add_test(Test {
-            reach,
-            comparison,
-            first,
-            count: short(count),
-        })
-    }
-
-    /// Keeps a value that a column may be equal to; none where the column's type has no such value.
-    fn keep_member(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
-        let (below, above) = self.compared(kind)?;
-        if below == above {
-            keep_value(condition, below)?;
-        }
-        Ok(())
-    }
-
-    /// Keeps the value of a comparison with one value. Where the column's type has no such value,
-    /// gives the comparison with the next one that says the same.
-    fn keep_limit(
-        &mut self,
-        condition: &mut Condition<'a>,
-        kind: ValueType,
-        comparison: Comparison,
-    ) -> Result<Comparison> {
-        let (below, above) = self.compared(kind)?;
-        if below == above {
-            keep_value(condition, below)?;
-            return Ok(comparison);
-        }
-        Ok(match comparison {
-            Comparison::Less | Comparison::LessOrEqual => {
-                keep_value(condition, below)?;
-                Comparison::LessOrEqual
-            }
-            Comparison::Greater | Comparison::GreaterOrEqual => {
-                keep_value(condition, above)?;
-                Comparison::GreaterOrEqual
-            }
-            // Among no values, of which no column has one.
-            Comparison::NotEqual => Comparison::NotAmong,
-            _ => Comparison::Among,
-        })
-    }
-
-    fn comparison(&mut self) -> Result<Comparison> {
-        self.refuse(&[
-            "LIKE", "IS", "GLOB", "MATCH", "REGEXP", "COLLATE", "+", "-", "*",
-        ])?;
-        let found = [
-            ("=", Comparison::Equal),
-            ("==", Comparison::Equal),
-            ("<>", Comparison::NotEqual),
-            ("!=", Comparison::NotEqual),
-            ("<=", Comparison::LessOrEqual),
-            (">=", Comparison::GreaterOrEqual),
-            ("<", Comparison::Less),
-            (">", Comparison::Greater),
-            ("BETWEEN", Comparison::Between),
-            ("IN", Comparison::Among),
-        ];
-        for (word, comparison) in found {
-            if self.pass(word)? {
-                return Ok(comparison);
-            }
-        }
-        Err(self.tokens.error("a comparison is expected"))
-    }
-
-    /// Parses `a.reference = b.key`, in either order: the condition that joins a table.
-    fn join(
-        &mut self,
-        condition: &mut Condition<'a>,
-        left: (Bound<'a>, ColumnId),
-        at: usize,
-        joins: Joins,
-    ) -> Result<u16> {
-        let right = self.column()?;
-        let error = |what: &str| {
-            Err(Error::Sql {
-                at,
-                what: what.into(),
-            })
-        };
-        let Some(target) = self.joined(left, right)?.or(self.joined(right, left)?) else {
-            return error("columns can only be compared along a foreign key");
-        };
-        if joins == Joins::Refused {
-            return error("a join inside OR or NOT is not supported");
-        }
-        for bound in self.tables.iter_mut() {
-            bound.joined |= bound.table == target;
-        }
-        condition.add(Node::Always)
-    }
-
-    /// Returns the table that `from` refers to, if `to` is its key.
-    fn joined(
-        &self,
-        from: (Bound<'a>, ColumnId),
-        to: (Bound<'a>, ColumnId),
-    ) -> Result<Option<TableId>> {
-        let reference = self.catalogue.column_at(from.0.table, from.1)?;
-        let key = self.catalogue.column_at(to.0.table, to.1)?;
-        let leads = reference.kind == Kind::Reference
-            && reference.target == to.0.table
-            && match reference.key {
-                ID => key.kind == Kind::Position,
-                column => column == to.1,
-            };
-        Ok(leads.then_some(to.0.table))
-    }
-}
-
-fn keep_value<'a>(condition: &mut Condition<'a>, value: Value<'a>) -> Result<()> {
-    let values = &mut condition.values;
-    Ok(values.push(value, "the number of values of a statement")?)
 }
 
 /// Returns the value, at the byte `at`, as one of a column's type.

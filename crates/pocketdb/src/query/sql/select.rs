@@ -64,28 +64,16 @@ impl<'a> Parser<'a, '_> {
         self.expect("FROM")?;
         let from = self.tokens;
         self.collect_tables()?;
-        let mut query = Query {
-            select: Select::new(self.bind_tables()?),
-            titles: Series::new(),
+        let mut selection = Selection {
+            query: Query {
+                select: Select::new(self.bind_tables()?),
+                titles: Series::new(),
+            },
+            parser: self,
         };
-        query.select.distinct = distinct;
-        self.tokens = from;
-        self.join_conditions(&mut query)?;
-        if self.pass("WHERE")? {
-            self.condition(&mut query.select.condition)?;
-        }
-        self.check_joined()?;
-        let behind = self.tokens;
-        self.tokens = items;
-        self.items(&mut query)?;
-        if !self.is("FROM") {
-            return Err(self.tokens.error("FROM is expected"));
-        }
-        self.tokens = behind;
-        self.groups(&mut query.select)?;
-        self.order(&mut query)?;
-        self.bounds(&mut query.select)?;
-        Ok(query)
+        selection.query.select.distinct = distinct;
+        selection.parse(items, from)?;
+        Ok(selection.query)
     }
 
     /// Skips to `word` outside of parentheses.
@@ -192,293 +180,6 @@ impl<'a> Parser<'a, '_> {
         Ok(root)
     }
 
-    /// Parses the tables again, now with the conditions after `ON`.
-    fn join_conditions(&mut self, query: &mut Query<'a>) -> Result<()> {
-        loop {
-            self.name()?;
-            if self.pass("AS")? || self.is_name() {
-                self.name()?;
-            }
-            if self.pass("ON")? {
-                self.condition(&mut query.select.condition)?;
-            }
-            if !(self.pass(",")? || self.pass_join()?) {
-                return Ok(());
-            }
-        }
-    }
-
-    fn check_joined(&self) -> Result<()> {
-        let lonely = |bound: &&Bound<'_>| bound.slot != OWN && !bound.joined;
-        match self.tables.iter().find(lonely) {
-            Some(bound) => Err(Error::Sql {
-                at: bound.at,
-                what: alloc::format!("{} is not joined along its foreign key", bound.name),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    fn items(&mut self, query: &mut Query<'a>) -> Result<()> {
-        loop {
-            if self.pass("*")? {
-                let tables = self.tables.clone();
-                for bound in tables.iter() {
-                    self.all_columns(bound, query)?;
-                }
-            } else if let Some(bound) = self.whole_table()? {
-                self.all_columns(&bound, query)?;
-            } else {
-                let mut item = self.item(&mut query.select)?;
-                if self.pass("AS")? || self.is_name() {
-                    item.title = Title::Text(self.name()?);
-                }
-                add_item(query, &item)?;
-            }
-            if !self.pass(",")? {
-                query.select.shown = query.select.outputs.len();
-                return Ok(());
-            }
-        }
-    }
-
-    /// Parses `t.*`, if it is here.
-    fn whole_table(&mut self) -> Result<Option<Bound<'a>>> {
-        let mut ahead = self.tokens;
-        let (Token::Word(name) | Token::Name(name)) = ahead.advance()? else {
-            return Ok(None);
-        };
-        if ahead.advance()? != Token::Symbol(".") || ahead.advance()? != Token::Symbol("*") {
-            return Ok(None);
-        }
-        let mut tables = self.tables.iter();
-        let found = tables.find(|bound| bound.name.eq_ignore_ascii_case(name));
-        let unknown = alloc::format!("{name} is not a table of the statement");
-        let bound = *found.ok_or_else(|| self.tokens.error(unknown))?;
-        self.tokens = ahead;
-        Ok(Some(bound))
-    }
-
-    fn all_columns(&self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
-        for column in self.catalogue.column_ids(bound.table) {
-            let reach = self.reach(bound, column)?;
-            let item = Item {
-                function: Function::Value,
-                source: Some(query.select.add_source(reach)?),
-                title: Title::Column(bound.table, column),
-            };
-            add_item(query, &item)?;
-        }
-        Ok(())
-    }
-
-    fn item(&mut self, select: &mut Select<'a>) -> Result<Item<'a>> {
-        let at = self.tokens.at;
-        self.refuse(&["CASE", "CAST", "(", "EXISTS", "-", "+"])?;
-        if !self.is_name() {
-            return Err(self.tokens.error("a column is expected"));
-        }
-        if let Some(function) = self.function()? {
-            let source = self.argument(function, select)?;
-            let title = Title::Text(self.tokens.text_from(at));
-            return Ok(Item {
-                function,
-                source,
-                title,
-            });
-        }
-        let (bound, column) = self.column()?;
-        self.refuse(&["+", "-", "*", "(", "COLLATE"])?;
-        let reach = self.reach(&bound, column)?;
-        Ok(Item {
-            function: Function::Value,
-            source: Some(select.add_source(reach)?),
-            title: Title::Column(bound.table, column),
-        })
-    }
-
-    /// Parses a function's name and its parenthesis, if they are here.
-    fn function(&mut self) -> Result<Option<Function>> {
-        let mut ahead = self.tokens;
-        let Token::Word(name) = ahead.advance()? else {
-            return Ok(None);
-        };
-        if ahead.token != Token::Symbol("(") {
-            return Ok(None);
-        }
-        let mut known = FUNCTIONS.iter();
-        let found = known.find(|(word, _)| name.eq_ignore_ascii_case(word));
-        let Some((_, function)) = found else {
-            let text = alloc::format!("the function {name} is not supported");
-            return Err(self.tokens.error(text));
-        };
-        ahead.advance()?;
-        self.tokens = ahead;
-        Ok(Some(*function))
-    }
-
-    fn argument(&mut self, function: Function, select: &mut Select<'a>) -> Result<Option<u8>> {
-        self.refuse(&["DISTINCT"])?;
-        if function == Function::Count && self.pass("*")? {
-            self.expect(")")?;
-            return Ok(None);
-        }
-        let at = self.tokens.at;
-        let (bound, column) = self.column()?;
-        let reach = self.reach(&bound, column)?;
-        self.expect(")")?;
-        let adds = matches!(function, Function::Sum | Function::Average);
-        if adds && reach.kind == ValueType::Text {
-            return Err(Error::Sql {
-                at,
-                what: "a text cannot be added".into(),
-            });
-        }
-        select.add_source(reach).map(Some)
-    }
-
-    fn groups(&mut self, select: &mut Select<'a>) -> Result<()> {
-        if self.pass("GROUP")? {
-            self.expect("BY")?;
-            select.grouped = true;
-            loop {
-                let (bound, column) = self.column()?;
-                let source = select.add_source(self.reach(&bound, column)?)?;
-                if !select.groups.contains(&source) {
-                    select
-                        .groups
-                        .push(source, "the number of columns to group by")?;
-                }
-                if !self.pass(",")? {
-                    break;
-                }
-            }
-        }
-        self.refuse(&["HAVING"])?;
-        if select.grouped {
-            let groups = select.groups;
-            let single = |source: Option<u8>| source.is_some_and(|source| groups.contains(&source));
-            let mut outputs = select.outputs.iter();
-            if outputs.any(|output| output.function == Function::Value && !single(output.source)) {
-                let text = "a column shown beside groups is not among them";
-                return Err(self.tokens.error(text));
-            }
-        }
-        Ok(())
-    }
-
-    fn order(&mut self, query: &mut Query<'a>) -> Result<()> {
-        if !self.pass("ORDER")? {
-            return Ok(());
-        }
-        self.expect("BY")?;
-        loop {
-            let output = self.order_output(query)?;
-            let descending = self.pass("DESC")?;
-            if !descending {
-                self.pass("ASC")?;
-            }
-            self.refuse(&["NULLS", "COLLATE"])?;
-            let key = Key { output, descending };
-            query
-                .select
-                .order
-                .push(key, "the number of columns to order by")?;
-            if !self.pass(",")? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Parses an item of `ORDER BY`; returns its output: by position, by title or by expression.
-    fn order_output(&mut self, query: &mut Query<'a>) -> Result<u8> {
-        let at = self.tokens.at;
-        let error = |what: &str| {
-            Err(Error::Sql {
-                at,
-                what: what.into(),
-            })
-        };
-        if let Token::Integer(number) = self.tokens.token {
-            self.tokens.advance()?;
-            let shown = query.select.shown;
-            let found = usize::try_from(number)
-                .ok()
-                .filter(|number| (1..=shown).contains(number));
-            return match found.and_then(|number| u8::try_from(number - 1).ok()) {
-                Some(output) => Ok(output),
-                None => error("there is no such column of the result"),
-            };
-        }
-        if let Some(output) = self.titled(query)? {
-            return Ok(output);
-        }
-        let grouped = query.select.grouped;
-        let item = self.item(&mut query.select)?;
-        let mut outputs = (0u8..).zip(query.select.outputs.iter());
-        let same = outputs
-            .find(|(_, output)| output.function == item.function && output.source == item.source);
-        if let Some((output, _)) = same {
-            return Ok(output);
-        }
-        if query.select.distinct {
-            return error("a distinct result cannot be ordered by what it does not show");
-        }
-        let key = item
-            .source
-            .is_some_and(|source| query.select.groups.contains(&source));
-        if grouped && item.function == Function::Value && !key {
-            return error("groups cannot be ordered by what is not among them");
-        }
-        if !grouped && item.function != Function::Value {
-            return error("single rows cannot be ordered by an aggregate");
-        }
-        let hidden = Item {
-            title: Title::Hidden,
-            ..item
-        };
-        add_item(query, &hidden)
-    }
-
-    /// Parses the alias of an output, if one is here.
-    fn titled(&mut self, query: &Query<'a>) -> Result<Option<u8>> {
-        let mut ahead: Tokens<'a> = self.tokens;
-        let (Token::Word(word) | Token::Name(word)) = ahead.advance()? else {
-            return Ok(None);
-        };
-        if matches!(ahead.token, Token::Symbol("." | "(")) {
-            return Ok(None);
-        }
-        let mut titles = (0u8..).zip(query.titles.iter());
-        let found = titles.find(
-            |(_, title)| matches!(title, Title::Text(text) if text.eq_ignore_ascii_case(word)),
-        );
-        if found.is_some() {
-            self.tokens = ahead;
-        }
-        Ok(found.map(|(number, _)| number))
-    }
-
-    fn bounds(&mut self, select: &mut Select<'a>) -> Result<()> {
-        if self.pass("LIMIT")? {
-            let at = self.tokens.at;
-            select.limit = match self.value()? {
-                // As in SQLite, a negative limit means no limit.
-                Value::Integer(number) => u64::try_from(number).ok(),
-                _ => {
-                    return Err(Error::Sql {
-                        at,
-                        what: "a whole number is expected".into(),
-                    });
-                }
-            };
-            if self.pass("OFFSET")? {
-                select.offset = self.number()?;
-            }
-        }
-        Ok(())
-    }
-
     /// Parses the condition of a statement on one table, which is bound already.
     pub(crate) fn where_clause(&mut self, select: &mut Select<'a>) -> Result<()> {
         if self.pass("WHERE")? {
@@ -507,6 +208,324 @@ impl<'a> Parser<'a, '_> {
         let entry = self.catalogue.column_at(table, column)?;
         let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);
         Ok(stored && !entry.unique)
+    }
+}
+
+/// The parsing of a query whose tables are known.
+struct Selection<'p, 'a, 'c> {
+    parser: &'p mut Parser<'a, 'c>,
+    query: Query<'a>,
+}
+
+impl<'a> Selection<'_, 'a, '_> {
+    /// Parses what stands before and after the tables, each at its place.
+    fn parse(&mut self, items: Tokens<'a>, from: Tokens<'a>) -> Result<()> {
+        self.parser.tokens = from;
+        self.join_conditions()?;
+        self.parser.where_clause(&mut self.query.select)?;
+        self.check_joined()?;
+        let behind = self.parser.tokens;
+        self.parser.tokens = items;
+        self.items()?;
+        if !self.parser.is("FROM") {
+            return Err(self.parser.tokens.error("FROM is expected"));
+        }
+        self.parser.tokens = behind;
+        self.groups()?;
+        self.order()?;
+        self.bounds()
+    }
+
+    /// Parses the tables again, now with the conditions after `ON`.
+    fn join_conditions(&mut self) -> Result<()> {
+        loop {
+            self.parser.name()?;
+            if self.parser.pass("AS")? || self.parser.is_name() {
+                self.parser.name()?;
+            }
+            if self.parser.pass("ON")? {
+                self.parser.condition(&mut self.query.select.condition)?;
+            }
+            if !(self.parser.pass(",")? || self.parser.pass_join()?) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_joined(&self) -> Result<()> {
+        let lonely = |bound: &&Bound<'_>| bound.slot != OWN && !bound.joined;
+        match self.parser.tables.iter().find(lonely) {
+            Some(bound) => Err(Error::Sql {
+                at: bound.at,
+                what: alloc::format!("{} is not joined along its foreign key", bound.name),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn items(&mut self) -> Result<()> {
+        loop {
+            if self.parser.pass("*")? {
+                let tables = self.parser.tables.clone();
+                for bound in tables.iter() {
+                    self.all_columns(bound)?;
+                }
+            } else if let Some(bound) = self.whole_table()? {
+                self.all_columns(&bound)?;
+            } else {
+                let mut item = self.item()?;
+                if self.parser.pass("AS")? || self.parser.is_name() {
+                    item.title = Title::Text(self.parser.name()?);
+                }
+                add_item(&mut self.query, &item)?;
+            }
+            if !self.parser.pass(",")? {
+                self.query.select.shown = self.query.select.outputs.len();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Parses `t.*`, if it is here.
+    fn whole_table(&mut self) -> Result<Option<Bound<'a>>> {
+        let mut ahead = self.parser.tokens;
+        let (Token::Word(name) | Token::Name(name)) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if ahead.advance()? != Token::Symbol(".") || ahead.advance()? != Token::Symbol("*") {
+            return Ok(None);
+        }
+        let mut tables = self.parser.tables.iter();
+        let found = tables.find(|bound| bound.name.eq_ignore_ascii_case(name));
+        let unknown = alloc::format!("{name} is not a table of the statement");
+        let bound = *found.ok_or_else(|| self.parser.tokens.error(unknown))?;
+        self.parser.tokens = ahead;
+        Ok(Some(bound))
+    }
+
+    fn all_columns(&mut self, bound: &Bound<'a>) -> Result<()> {
+        for column in self.parser.catalogue.column_ids(bound.table) {
+            let reach = self.parser.reach(bound, column)?;
+            let item = Item {
+                function: Function::Value,
+                source: Some(self.query.select.add_source(reach)?),
+                title: Title::Column(bound.table, column),
+            };
+            add_item(&mut self.query, &item)?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self) -> Result<Item<'a>> {
+        let at = self.parser.tokens.at;
+        self.parser
+            .refuse(&["CASE", "CAST", "(", "EXISTS", "-", "+"])?;
+        if !self.parser.is_name() {
+            return Err(self.parser.tokens.error("a column is expected"));
+        }
+        if let Some(function) = self.function()? {
+            let source = self.argument(function)?;
+            let title = Title::Text(self.parser.tokens.text_from(at));
+            return Ok(Item {
+                function,
+                source,
+                title,
+            });
+        }
+        let (bound, column) = self.parser.column()?;
+        self.parser.refuse(&["+", "-", "*", "(", "COLLATE"])?;
+        let reach = self.parser.reach(&bound, column)?;
+        Ok(Item {
+            function: Function::Value,
+            source: Some(self.query.select.add_source(reach)?),
+            title: Title::Column(bound.table, column),
+        })
+    }
+
+    /// Parses a function's name and its parenthesis, if they are here.
+    fn function(&mut self) -> Result<Option<Function>> {
+        let mut ahead = self.parser.tokens;
+        let Token::Word(name) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if ahead.token != Token::Symbol("(") {
+            return Ok(None);
+        }
+        let mut known = FUNCTIONS.iter();
+        let found = known.find(|(word, _)| name.eq_ignore_ascii_case(word));
+        let Some((_, function)) = found else {
+            let text = alloc::format!("the function {name} is not supported");
+            return Err(self.parser.tokens.error(text));
+        };
+        ahead.advance()?;
+        self.parser.tokens = ahead;
+        Ok(Some(*function))
+    }
+
+    fn argument(&mut self, function: Function) -> Result<Option<u8>> {
+        self.parser.refuse(&["DISTINCT"])?;
+        if function == Function::Count && self.parser.pass("*")? {
+            self.parser.expect(")")?;
+            return Ok(None);
+        }
+        let at = self.parser.tokens.at;
+        let (bound, column) = self.parser.column()?;
+        let reach = self.parser.reach(&bound, column)?;
+        self.parser.expect(")")?;
+        let adds = matches!(function, Function::Sum | Function::Average);
+        if adds && reach.kind == ValueType::Text {
+            return Err(Error::Sql {
+                at,
+                what: "a text cannot be added".into(),
+            });
+        }
+        self.query.select.add_source(reach).map(Some)
+    }
+
+    fn groups(&mut self) -> Result<()> {
+        if self.parser.pass("GROUP")? {
+            self.parser.expect("BY")?;
+            self.query.select.grouped = true;
+            loop {
+                let (bound, column) = self.parser.column()?;
+                let source = self
+                    .query
+                    .select
+                    .add_source(self.parser.reach(&bound, column)?)?;
+                if !self.query.select.groups.contains(&source) {
+                    self.query
+                        .select
+                        .groups
+                        .push(source, "the number of columns to group by")?;
+                }
+                if !self.parser.pass(",")? {
+                    break;
+                }
+            }
+        }
+        self.parser.refuse(&["HAVING"])?;
+        if self.query.select.grouped {
+            let groups = self.query.select.groups;
+            let single = |source: Option<u8>| source.is_some_and(|source| groups.contains(&source));
+            let mut outputs = self.query.select.outputs.iter();
+            if outputs.any(|output| output.function == Function::Value && !single(output.source)) {
+                let text = "a column shown beside groups is not among them";
+                return Err(self.parser.tokens.error(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self) -> Result<()> {
+        if !self.parser.pass("ORDER")? {
+            return Ok(());
+        }
+        self.parser.expect("BY")?;
+        loop {
+            let output = self.order_output()?;
+            let descending = self.parser.pass("DESC")?;
+            if !descending {
+                self.parser.pass("ASC")?;
+            }
+            self.parser.refuse(&["NULLS", "COLLATE"])?;
+            let key = Key { output, descending };
+            self.query
+                .select
+                .order
+                .push(key, "the number of columns to order by")?;
+            if !self.parser.pass(",")? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Parses an item of `ORDER BY`; returns its output: by position, by title or by expression.
+    fn order_output(&mut self) -> Result<u8> {
+        let at = self.parser.tokens.at;
+        let error = |what: &str| {
+            Err(Error::Sql {
+                at,
+                what: what.into(),
+            })
+        };
+        if let Token::Integer(number) = self.parser.tokens.token {
+            self.parser.tokens.advance()?;
+            let shown = self.query.select.shown;
+            let found = usize::try_from(number)
+                .ok()
+                .filter(|number| (1..=shown).contains(number));
+            return match found.and_then(|number| u8::try_from(number - 1).ok()) {
+                Some(output) => Ok(output),
+                None => error("there is no such column of the result"),
+            };
+        }
+        if let Some(output) = self.titled()? {
+            return Ok(output);
+        }
+        let grouped = self.query.select.grouped;
+        let item = self.item()?;
+        let mut outputs = (0u8..).zip(self.query.select.outputs.iter());
+        let same = outputs
+            .find(|(_, output)| output.function == item.function && output.source == item.source);
+        if let Some((output, _)) = same {
+            return Ok(output);
+        }
+        if self.query.select.distinct {
+            return error("a distinct result cannot be ordered by what it does not show");
+        }
+        let key = item
+            .source
+            .is_some_and(|source| self.query.select.groups.contains(&source));
+        if grouped && item.function == Function::Value && !key {
+            return error("groups cannot be ordered by what is not among them");
+        }
+        if !grouped && item.function != Function::Value {
+            return error("single rows cannot be ordered by an aggregate");
+        }
+        let hidden = Item {
+            title: Title::Hidden,
+            ..item
+        };
+        add_item(&mut self.query, &hidden)
+    }
+
+    /// Parses the alias of an output, if one is here.
+    fn titled(&mut self) -> Result<Option<u8>> {
+        let mut ahead: Tokens<'a> = self.parser.tokens;
+        let (Token::Word(word) | Token::Name(word)) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if matches!(ahead.token, Token::Symbol("." | "(")) {
+            return Ok(None);
+        }
+        let mut titles = (0u8..).zip(self.query.titles.iter());
+        let found = titles.find(
+            |(_, title)| matches!(title, Title::Text(text) if text.eq_ignore_ascii_case(word)),
+        );
+        if found.is_some() {
+            self.parser.tokens = ahead;
+        }
+        Ok(found.map(|(number, _)| number))
+    }
+
+    fn bounds(&mut self) -> Result<()> {
+        if self.parser.pass("LIMIT")? {
+            let at = self.parser.tokens.at;
+            self.query.select.limit = match self.parser.value()? {
+                // As in SQLite, a negative limit means no limit.
+                Value::Integer(number) => u64::try_from(number).ok(),
+                _ => {
+                    return Err(Error::Sql {
+                        at,
+                        what: "a whole number is expected".into(),
+                    });
+                }
+            };
+            if self.parser.pass("OFFSET")? {
+                self.query.select.offset = self.parser.number()?;
+            }
+        }
+        Ok(())
     }
 }
 

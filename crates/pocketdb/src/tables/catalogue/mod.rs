@@ -8,6 +8,7 @@
 )]
 
 mod encoding;
+pub(crate) mod stored;
 
 use alloc::string::String;
 use alloc::vec::Vec;

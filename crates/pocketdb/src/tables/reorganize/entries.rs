@@ -9,12 +9,13 @@ use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
-use crate::tables::catalogue::{DELETES, ID, Index, OWN, UPDATES};
+use crate::tables::catalogue::{Catalogue, DELETES, ID, Index, OWN, UPDATES};
+use crate::tables::change::Tables;
 use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
-use crate::tables::keys::{IDS_PER_PAGE, Keys};
+use crate::tables::index::key_bytes;
+use crate::tables::keys::{IDS_PER_PAGE, Keys, Listing};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
-use crate::tables::store::Store;
 
 /// Bytes of the longest entry.
 const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
@@ -44,100 +45,117 @@ pub(super) struct Job {
     by_id: Option<usize>,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    pub(super) fn job(&self, number: usize) -> Result<Job> {
-        let index = self.catalogue.index(number)?;
+impl Job {
+    /// Returns the work for the index with this number.
+    pub(super) fn new(catalogue: &Catalogue, number: usize) -> Result<Self> {
+        let index = catalogue.index(number)?;
         let table = index.table;
         let by_id = match index.slot {
             OWN => None,
-            slot => self.catalogue.find_index(table, slot, ID),
+            slot => catalogue.find_index(table, slot, ID),
         };
-        Ok(Job {
+        Ok(Self {
             index,
-            width: self.key_bytes(index)? + ID_BYTES,
-            source: self.catalogue.source(index)?,
+            width: key_bytes(catalogue, index)? + ID_BYTES,
+            source: catalogue.source(index)?,
             by_id,
         })
     }
+}
 
+/// The change of an index from the merged parts to the new one (the paper's Adapt).
+pub(super) struct Adaptation<'t, 's, F: Nand, S: SecureStore> {
+    pub(super) tables: &'t mut Tables<F, S>,
+    pub(super) site: &'s Site,
+    pub(super) job: &'s Job,
+}
+
+impl<F: Nand, S: SecureStore> Adaptation<'_, '_, F, S> {
     /// Sorts the entries that an index gains; its reader needs `reserve` frames of its own.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
-    pub(super) fn sorted_gained(
-        &mut self,
-        site: &Site,
-        job: &Job,
-        reserve: usize,
-    ) -> Result<Sorter<Repeats>> {
+    pub(super) fn gained(&mut self, reserve: usize) -> Result<Sorter<Repeats>> {
         // Rows gained twice, as new and by an update, are dropped by the sort.
-        let mut sorter = self.entry_sorter(job)?;
-        self.push_new(site, job, &mut sorter)?;
-        if self.takes_in(site, job.index.table) {
-            self.push_updated(site, job, Side::Gained, &mut sorter)?;
+        let mut sorter = self.entry_sorter()?;
+        self.push_new(&mut sorter)?;
+        if self.takes_in(self.job.index.table) {
+            self.push_updated(Side::Gained, &mut sorter)?;
         }
-        sorter.finish_and_release(&mut self.pager, reserve)?;
+        sorter.finish_and_release(&mut self.tables.base.pager, reserve)?;
         Ok(sorter)
     }
 
     /// Sorts the entries that an index loses and writes them as a run.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
-    pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
-        if !self.takes_in(site, job.index.table) {
+    pub(super) fn lost(&mut self) -> Result<Run> {
+        if !self.takes_in(self.job.index.table) {
             return Ok(Run::default());
         }
-        let mut sorter = self.entry_sorter(job)?;
+        let mut sorter = self.entry_sorter()?;
         let area = sorter.area();
-        self.push_updated(site, job, Side::Lost, &mut sorter)?;
-        self.push_deleted(site, job, &mut sorter)?;
-        sorter.finish(&mut self.pager)?;
-        let mut writer = RunWriter::begin(&mut self.pager, job.width)?;
+        self.push_updated(Side::Lost, &mut sorter)?;
+        self.push_deleted(&mut sorter)?;
+        sorter.finish(&mut self.tables.base.pager)?;
+        let mut writer = RunWriter::begin(&mut self.tables.base.pager, self.job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = part_mut(&mut record, 0, job.width);
-        while sorter.next(&mut self.pager, record)? {
-            writer.put(&mut self.pager, record)?;
+        let record = part_mut(&mut record, 0, self.job.width);
+        while sorter.next(&mut self.tables.base.pager, record)? {
+            writer.put(&mut self.tables.base.pager, record)?;
         }
-        let run = writer.finish(&mut self.pager)?;
-        self.pager.arena.release(area);
+        let run = writer.finish(&mut self.tables.base.pager)?;
+        self.tables.base.pager.arena.release(area);
         Ok(run)
     }
 
     /// Returns whether parts with rows of `table` are merged into the new one.
-    fn takes_in(&self, site: &Site, table: TableId) -> bool {
-        self.part_rows(table) > site.frozen.first(table)
+    fn takes_in(&self, table: TableId) -> bool {
+        self.tables.base.part_rows(table) > self.site.frozen.first(table)
     }
 
     /// Returns whether a row is in one of the parts that are merged into the new one.
-    fn is_taken_in(&self, site: &Site, table: TableId, id: RowId) -> bool {
-        !id.is_within(site.frozen.first(table)) && id.is_within(self.part_rows(table))
+    fn is_taken_in(&self, table: TableId, id: RowId) -> bool {
+        !id.is_within(self.site.frozen.first(table))
+            && id.is_within(self.tables.base.part_rows(table))
     }
 
-    fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
-        let left = if self.pager.arena.frames() <= FRAMES_LITTLE {
+    fn entry_sorter(&mut self) -> Result<Sorter<Repeats>> {
+        let left = if self.tables.base.pager.arena.frames() <= FRAMES_LITTLE {
             READ_FRAMES_LITTLE
         } else {
             READ_FRAMES
         };
-        let frames = self.pager.arena.spare().saturating_sub(left).max(1);
-        let area = self.pager.arena.lease(frames)?;
-        Ok(Sorter::new(job.width, area, Repeats::Drop(job.width))?.alone())
+        let frames = self
+            .tables
+            .base
+            .pager
+            .arena
+            .spare()
+            .saturating_sub(left)
+            .max(1);
+        let area = self.tables.base.pager.arena.lease(frames)?;
+        Ok(Sorter::new(self.job.width, area, Repeats::Drop(self.job.width))?.alone())
     }
 
     /// Adds the rows that are in no present part, with the keys that they have in the new part.
-    fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
-        let table = job.index.table;
+    fn push_new(&mut self, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let table = self.job.index.table;
         // A whole reorganisation keeps no rows of hidden tables.
-        let old = self.part_rows(table).max(site.frozen.first(table));
-        let rows = site.frozen.rows(table);
-        if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
+        let old = self
+            .tables
+            .base
+            .part_rows(table)
+            .max(self.site.frozen.first(table));
+        let rows = self.site.frozen.rows(table);
+        if let Some(by_id) = self.job.by_id.filter(|_| self.job.source.1 != ID) {
             // Keys are read in the row order of their table, unless there are few new rows.
-            let keys = self.keys(site.frozen.side, by_id)?;
-            let lists = site.frozen.own(table).div_ceil(IDS_PER_PAGE);
+            let keys = Keys::read(&mut self.tables.base, self.site.frozen.side, by_id)?;
+            let lists = self.site.frozen.own(table).div_ceil(IDS_PER_PAGE);
             if rows.saturating_sub(old) > keys.pages()? + lists {
-                return self.push_by_source(site, job, &keys, sorter);
+                return self.push_by_source(&keys, sorter);
             }
         }
         for id in RowId::between(old, rows) {
-            if self.lives_at(site, table, id)? {
-                self.push_entry(site, job, Side::Gained, id, sorter)?;
+            if self.site.lives(&mut self.tables.base.pager, table, id)? {
+                self.push_entry(Side::Gained, id, sorter)?;
             }
         }
         Ok(())
@@ -145,40 +163,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Adds the new rows in the order of the rows that they reference, from the new part's index on
     /// their ids. So pages are read one after the other, each once.
-    fn push_by_source(
-        &mut self,
-        site: &Site,
-        job: &Job,
-        keys: &Keys,
-        sorter: &mut Sorter<Repeats>,
-    ) -> Result<()> {
-        let old = self.part_rows(job.index.table);
-        let side = site.frozen.side;
-        let (table, column) = job.source;
-        let column = self.catalogue.column_at(table, column)?;
-        let key_bytes = job.width - ID_BYTES;
+    fn push_by_source(&mut self, keys: &Keys, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let old = self.tables.base.part_rows(self.job.index.table);
+        let (table, column) = self.job.source;
+        let column = self.tables.base.catalogue.column_at(table, column)?;
+        let key_bytes = self.job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = part_mut(&mut record, 0, job.width);
+        let record = part_mut(&mut record, 0, self.job.width);
         let mut source = [0u8; ID_BYTES];
-        let mut next = self.record(side, keys, 0, &mut source)?;
+        let mut next = keys.record(&mut self.tables.base.pager, 0, &mut source)?;
         for number in 0..keys.count {
             let row = RowId::new(u32::from_be_bytes(source));
-            let end = self.record(side, keys, number + 1, &mut source)?;
+            let end = keys.record(&mut self.tables.base.pager, number + 1, &mut source)?;
             let mut known = false;
             // The newest ids come first.
             for place in next..end {
-                let id = self.list_id(side.lists, keys.list, place)?;
+                let id = keys.id(&mut self.tables.base.pager, place)?;
                 if id.is_within(old) {
                     break;
                 }
                 if !known {
                     let key = part_mut(record, 0, key_bytes);
-                    let spot = self.spot_after(site, table, row)?;
-                    self.value_in(spot, table, row, &column, key)?;
+                    let spot = self.site.spot_after(&self.tables.base, table, row)?;
+                    spot.value(&mut self.tables.base, table, row, &column, key)?;
                     known = true;
                 }
                 put(record, key_bytes, &descending(id.number()));
-                sorter.push(&mut self.pager, record)?;
+                sorter.push(&mut self.tables.base.pager, record)?;
             }
             next = end;
         }
@@ -186,147 +197,129 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Adds the entry of one row, with its new or its present key.
-    fn push_entry(
-        &mut self,
-        site: &Site,
-        job: &Job,
-        side: Side,
-        id: RowId,
-        sorter: &mut Sorter<Repeats>,
-    ) -> Result<()> {
+    fn push_entry(&mut self, side: Side, id: RowId, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = part_mut(&mut record, 0, job.width);
-        let key_bytes = job.width - ID_BYTES;
-        let (table, column) = job.source;
-        let own = job.index.table;
-        let row = match job.index.slot {
+        let record = part_mut(&mut record, 0, self.job.width);
+        let key_bytes = self.job.width - ID_BYTES;
+        let (table, column) = self.job.source;
+        let own = self.job.index.table;
+        let row = match self.job.index.slot {
             OWN => id,
             slot => {
-                let spot = self.spot_of(site, side, own, id)?;
-                self.join_id_in(spot, own, id, usize::from(slot))?
+                let spot = self.spot_of(side, own, id)?;
+                spot.join_id(&mut self.tables.base, own, id, usize::from(slot))?
             }
         };
         let key = part_mut(record, 0, key_bytes);
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
-            let entry = self.catalogue.column_at(table, column)?;
-            let spot = self.spot_of(site, side, table, row)?;
-            self.value_in(spot, table, row, &entry, key)?;
+            let entry = self.tables.base.catalogue.column_at(table, column)?;
+            let spot = self.spot_of(side, table, row)?;
+            spot.value(&mut self.tables.base, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id.number()));
-        Ok(sorter.push(&mut self.pager, record)?)
+        Ok(sorter.push(&mut self.tables.base.pager, record)?)
     }
 
-    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {
+    fn spot_of(&self, side: Side, table: TableId, id: RowId) -> Result<Spot> {
         match side {
-            Side::Gained => self.spot_after(site, table, id),
-            Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
+            Side::Gained => self.site.spot_after(&self.tables.base, table, id),
+            Side::Lost => self
+                .tables
+                .base
+                .spot(table, id)
+                .ok_or(Error::Root("lacks a part")),
         }
     }
 
     /// Adds the merged rows whose key an update changed. A row in a part that stays keeps its
     /// value, and its updates are kept.
-    fn push_updated(
-        &mut self,
-        site: &Site,
-        job: &Job,
-        side: Side,
-        sorter: &mut Sorter<Repeats>,
-    ) -> Result<()> {
-        let (table, column) = job.source;
-        if column == ID || !self.summary.has_updates(table, column) {
+    fn push_updated(&mut self, side: Side, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let (table, column) = self.job.source;
+        if column == ID || !self.tables.summary.has_updates(table, column) {
             return Ok(());
         }
-        let entry = self.catalogue.column_at(table, column)?;
-        for update in RowId::between(site.counted.updates, site.frozen.rows(UPDATES)) {
-            let Some(row) = self.updated_row(update, table, column)? else {
+        let entry = self.tables.base.catalogue.column_at(table, column)?;
+        for update in RowId::between(self.site.counted.updates, self.site.frozen.rows(UPDATES)) {
+            let Some(row) = self.tables.base.updated_row(update, table, column)? else {
                 continue;
             };
             // A row in a part that stays keeps its old value in this index.
-            if !self.is_taken_in(site, table, row) {
+            if !self.is_taken_in(table, row) {
                 continue;
             }
             let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
-            let width = job.width - ID_BYTES;
+            let width = self.job.width - ID_BYTES;
             let place = part_mut(&mut old, 0, width);
-            let spot = self.spot_of(site, Side::Lost, table, row)?;
-            self.value_in(spot, table, row, &entry, place)?;
+            let spot = self.spot_of(Side::Lost, table, row)?;
+            spot.value(&mut self.tables.base, table, row, &entry, place)?;
             let place = part_mut(&mut new, 0, width);
-            let spot = self.spot_after(site, table, row)?;
-            self.value_in(spot, table, row, &entry, place)?;
+            let spot = self.site.spot_after(&self.tables.base, table, row)?;
+            spot.value(&mut self.tables.base, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
-                self.push_leading(site, job, side, row, sorter)?;
+                self.push_leading(side, row, sorter)?;
             }
         }
         Ok(())
     }
 
     /// Adds the merged rows that were deleted, directly or not.
-    fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
-        let own = job.index.table;
-        for delete in RowId::between(site.counted.deletes, site.frozen.rows(DELETES)) {
-            let (table, row) = self.deleted_row(delete)?;
+    fn push_deleted(&mut self, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let own = self.job.index.table;
+        for delete in RowId::between(self.site.counted.deletes, self.site.frozen.rows(DELETES)) {
+            let (table, row) = self.tables.base.deleted_row(delete)?;
             if table == own {
-                if self.is_taken_in(site, own, row) && !self.is_hole(own, row)? {
-                    self.push_entry(site, job, Side::Lost, row, sorter)?;
+                if self.is_taken_in(own, row) && !self.tables.base.is_hole(own, row)? {
+                    self.push_entry(Side::Lost, row, sorter)?;
                 }
                 continue;
             }
             // Deletes cascade: all rows that lead to the deleted one lose their entries.
-            let slots = self.catalogue.slots_of(own).iter();
+            let slots = self.tables.base.catalogue.slots_of(own).iter();
             let slot = slots.zip(0u8..).find(|(slot, _)| slot.table == table);
             if let Some((_, slot)) = slot {
-                let by_id = self.catalogue.find_index(own, slot, ID);
-                self.push_listed(site, job, Side::Lost, (by_id, row), sorter)?;
+                let by_id = self.tables.base.catalogue.find_index(own, slot, ID);
+                self.push_listed(Side::Lost, (by_id, row), sorter)?;
             }
         }
         Ok(())
     }
 
     /// Adds the merged rows that lead to `row` of the indexed table.
-    fn push_leading(
-        &mut self,
-        site: &Site,
-        job: &Job,
-        side: Side,
-        row: RowId,
-        sorter: &mut Sorter<Repeats>,
-    ) -> Result<()> {
-        let table = job.index.table;
-        if job.index.slot != OWN {
-            return self.push_listed(site, job, side, (job.by_id, row), sorter);
+    fn push_leading(&mut self, side: Side, row: RowId, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let table = self.job.index.table;
+        if self.job.index.slot != OWN {
+            return self.push_listed(side, (self.job.by_id, row), sorter);
         }
-        if !self.is_taken_in(site, table, row) || !self.counts(site, table, side, row)? {
+        if !self.is_taken_in(table, row) || !self.counts(table, side, row)? {
             return Ok(());
         }
-        self.push_entry(site, job, side, row, sorter)
+        self.push_entry(side, row, sorter)
     }
 
     fn push_listed(
         &mut self,
-        site: &Site,
-        job: &Job,
         side: Side,
         (by_id, row): (Option<usize>, RowId),
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
-        let table = job.index.table;
-        let mut listing = self.listing(by_id, &row.to_le_bytes())?;
-        while let Some(id) = self.next_listed(&mut listing)? {
-            if id.is_within(site.frozen.first(table)) {
+        let table = self.job.index.table;
+        let mut listing = Listing::of(&mut self.tables.base, by_id, &row.to_le_bytes())?;
+        while let Some(id) = listing.next(&mut self.tables.base.pager)? {
+            if id.is_within(self.site.frozen.first(table)) {
                 break;
             }
-            if self.counts(site, table, side, id)? {
-                self.push_entry(site, job, side, id, sorter)?;
+            if self.counts(table, side, id)? {
+                self.push_entry(side, id, sorter)?;
             }
         }
         Ok(())
     }
 
     /// Returns whether a row belongs to a side: the new part has no entries of deleted rows.
-    fn counts(&mut self, site: &Site, table: TableId, side: Side, id: RowId) -> Result<bool> {
-        Ok(side == Side::Lost || self.lives_at(site, table, id)?)
+    fn counts(&mut self, table: TableId, side: Side, id: RowId) -> Result<bool> {
+        Ok(side == Side::Lost || self.site.lives(&mut self.tables.base.pager, table, id)?)
     }
 }

@@ -11,12 +11,13 @@ use crate::pager::directory::Entry;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
-use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
+use crate::tables::base::Base;
+use crate::tables::change::Tables;
 use crate::tables::id::ID_BYTES;
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::reorganize::Site;
-use crate::tables::store::Store;
+use crate::tables::reorganize::entries::{Adaptation, Job};
 
 /// Number of frames of the fusion itself: two pages being written, and one of lost entries.
 const FUSION_FRAMES: usize = 3;
@@ -25,7 +26,6 @@ const PRESENT_FRAMES: usize = 3;
 
 /// The entries of a merged part in order.
 struct Present {
-    side: PartSide,
     keys: Keys,
     /// The key being read, and its remaining ids.
     number: u32,
@@ -34,6 +34,28 @@ struct Present {
     key: Vec<u8>,
     /// The next entry.
     record: Vec<u8>,
+}
+
+impl Present {
+    /// Advances to the next entry of a part; returns `false` after the last one.
+    fn next<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<bool> {
+        let keys = self.keys;
+        while self.next == self.end {
+            if self.number == keys.count {
+                return Ok(false);
+            }
+            let number = self.number;
+            // The end first: the record read last leaves its key.
+            self.end = keys.record(pager, number + 1, &mut self.key)?;
+            self.next = keys.record(pager, number, &mut self.key)?;
+            self.number += 1;
+        }
+        let id = keys.id(pager, self.next)?;
+        self.next += 1;
+        put(&mut self.record, 0, &self.key);
+        put(&mut self.record, keys.width, &descending(id.number()));
+        Ok(true)
+    }
 }
 
 /// Entries in order, with the next one read ahead.
@@ -53,208 +75,82 @@ struct Writer {
     key: Vec<u8>,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Builds the keys of one index.
-    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
-    pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
-        let job = self.job(number)?;
-        // Lost entries go to a run first, because both sorts need the same frames.
-        let lost = self.sorted_lost(site, &job)?;
-        let mut presents = self.present_entries(number, job.width)?;
-        let frames = FUSION_FRAMES + PRESENT_FRAMES * presents.len();
-        let gained = self.sorted_gained(site, &job, frames)?;
-        let mut gained = Ahead::new(gained, job.width);
-        let mut lost = Ahead::new(lost, job.width);
-        gained.advance(&mut self.pager)?;
-        lost.advance(&mut self.pager)?;
-        let width = job.width - ID_BYTES;
-        let mut writer = Writer {
-            records: self.pager.arena.lease(1)?,
-            ids: self.pager.arena.lease(1)?,
-            keys: Keys {
-                page: site.body.pages,
-                count: 0,
-                list: site.lists.pages,
-                width,
-            },
-            total: 0,
-            key: alloc::vec![0; width],
-        };
-        self.pager.arena.area_mut(writer.records).fill(0);
-        self.pager.arena.area_mut(writer.ids).fill(0);
-        let mut record = alloc::vec![0; job.width];
-        let mut old = self.next_entry(&mut presents, &mut record)?;
-        // One pass over five streams: equal entries of the old and the lost ones cancel out, and a
-        // lost entry that no part has is skipped.
-        while old || gained.there {
-            if old && lost.is_before(&record) {
-                lost.advance(&mut self.pager)?;
-            } else if old && lost.is_equal(&record) {
-                old = self.next_entry(&mut presents, &mut record)?;
-            } else if old && !gained.is_before(&record) {
-                self.write_entry(site, &mut writer, &record)?;
-                old = self.next_entry(&mut presents, &mut record)?;
-            } else {
-                self.write_entry(site, &mut writer, &gained.record)?;
-                gained.advance(&mut self.pager)?;
-            }
-        }
-        self.finish_keys(site, number, &mut writer)
-    }
-
-    /// Opens the entries of the merged parts.
-    fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
-        let mut presents = Vec::new();
-        let table = self.catalogue.index(number)?.table;
-        let kept = usize::from(self.pager.committed.part.kept);
-        for rank in kept..self.parts.len() {
-            let part = self.parts.get(rank).filter(|part| part.own(table) > 0);
-            let Some(side) = part.map(|part| part.side) else {
-                continue;
-            };
-            let keys = self.keys(side, number)?;
-            let mut present = Present {
-                side,
-                keys,
-                number: 0,
-                next: 0,
-                end: 0,
-                key: alloc::vec![0; keys.width],
-                record: alloc::vec![0; width],
-            };
-            if self.next_present(&mut present)? {
-                presents.reserve_exact(1);
-                presents.push(present);
-            }
-        }
-        Ok(presents)
-    }
-
-    /// Copies the smallest next entry of the merged parts; returns `false` after the last one.
-    fn next_entry(&mut self, presents: &mut Vec<Present>, record: &mut [u8]) -> Result<bool> {
-        let entries = presents.iter().enumerate();
-        let smallest = entries.min_by(|(_, one), (_, other)| one.record.cmp(&other.record));
-        let Some(number) = smallest.map(|(number, _)| number) else {
-            return Ok(false);
-        };
-        if let Some(present) = presents.get_mut(number) {
-            record.copy_from_slice(&present.record);
-            if !self.next_present(present)? {
-                presents.remove(number);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Advances to the next entry of a part; returns `false` after the last one.
-    fn next_present(&mut self, present: &mut Present) -> Result<bool> {
-        let (side, keys) = (present.side, present.keys);
-        while present.next == present.end {
-            if present.number == keys.count {
-                return Ok(false);
-            }
-            let number = present.number;
-            // The end first: the record read last leaves its key.
-            present.end = self.record(side, &keys, number + 1, &mut present.key)?;
-            present.next = self.record(side, &keys, number, &mut present.key)?;
-            present.number += 1;
-        }
-        let id = self.list_id(side.lists, keys.list, present.next)?;
-        present.next += 1;
-        put(&mut present.record, 0, &present.key);
-        put(&mut present.record, keys.width, &descending(id.number()));
-        Ok(true)
-    }
-
-    fn write_entry(&mut self, site: &mut Site, writer: &mut Writer, entry: &[u8]) -> Result<()> {
-        let width = writer.keys.width;
+impl Writer {
+    fn write<F: Nand, S: SecureStore>(
+        &mut self,
+        pager: &mut Pager<F, S>,
+        site: &mut Site,
+        entry: &[u8],
+    ) -> Result<()> {
+        let width = self.keys.width;
         let key = part(entry, 0, width);
-        if writer.keys.count == 0 || key != &*writer.key {
-            put(&mut writer.key, 0, key);
-            self.write_record(site, writer)?;
-            writer.keys.count += 1;
+        if self.keys.count == 0 || key != &*self.key {
+            put(&mut self.key, 0, key);
+            self.write_record(pager, site)?;
+            self.keys.count += 1;
         }
         let id = ascending(part(entry, width, ID_BYTES));
-        let at = (writer.total % IDS_PER_PAGE) as usize * ID_BYTES;
-        put(self.pager.arena.area_mut(writer.ids), at, &id.to_le_bytes());
-        writer.total += 1;
-        if writer.total.is_multiple_of(IDS_PER_PAGE) {
-            self.pager
-                .part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
+        let at = (self.total % IDS_PER_PAGE) as usize * ID_BYTES;
+        put(pager.arena.area_mut(self.ids), at, &id.to_le_bytes());
+        self.total += 1;
+        if self.total.is_multiple_of(IDS_PER_PAGE) {
+            site.lists.append_or_fail(pager, ROLE_LIST, self.ids)?;
         }
         Ok(())
     }
 
     /// Writes the writer's key with the number of ids before its own.
-    fn write_record(&mut self, site: &mut Site, writer: &Writer) -> Result<()> {
-        let keys = &writer.keys;
+    fn write_record<F: Nand, S: SecureStore>(
+        &self,
+        pager: &mut Pager<F, S>,
+        site: &mut Site,
+    ) -> Result<()> {
+        let keys = &self.keys;
         let per_page = keys.per_page();
         let at = (keys.count % per_page) as usize * (keys.width + ID_BYTES);
-        let page = self.pager.arena.area_mut(writer.records);
-        put(page, at, &writer.key);
-        put(page, at + keys.width, &writer.total.to_le_bytes());
+        let page = pager.arena.area_mut(self.records);
+        put(page, at, &self.key);
+        put(page, at + keys.width, &self.total.to_le_bytes());
         if (keys.count + 1).is_multiple_of(per_page) {
-            self.pager
-                .part_append(&mut site.body, ROLE_PART, writer.records)?;
+            site.body.append_or_fail(pager, ROLE_PART, self.records)?;
         }
         Ok(())
     }
 
     /// Ends the last list, writes the upper levels, and records their places.
-    fn finish_keys(&mut self, site: &mut Site, number: usize, writer: &mut Writer) -> Result<()> {
+    fn finish<F: Nand, S: SecureStore>(
+        &mut self,
+        pager: &mut Pager<F, S>,
+        site: &mut Site,
+        number: usize,
+    ) -> Result<()> {
         // One record more than keys ends the last list.
-        writer.key.fill(u8::MAX);
-        self.write_record(site, writer)?;
-        let keys = writer.keys;
+        self.key.fill(u8::MAX);
+        self.write_record(pager, site)?;
+        let keys = self.keys;
         if !(keys.count + 1).is_multiple_of(keys.per_page()) {
-            self.pager
-                .part_append(&mut site.body, ROLE_PART, writer.records)?;
+            site.body.append_or_fail(pager, ROLE_PART, self.records)?;
         }
-        if !writer.total.is_multiple_of(IDS_PER_PAGE) {
-            self.pager
-                .part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
+        if !self.total.is_multiple_of(IDS_PER_PAGE) {
+            site.lists.append_or_fail(pager, ROLE_LIST, self.ids)?;
         }
         // Each level is written from the one below, which is on flash: memory holds one page of it.
         let mut below = (keys.page, keys.count.div_ceil(keys.per_page()));
         for &pages in keys.levels()?.iter() {
             let start = site.body.pages;
-            self.write_level(site, below, keys.width, writer.records)?;
+            write_level(pager, site, below, keys.width, self.records)?;
             below = (start, pages);
         }
-        self.pager.arena.release(writer.ids);
-        self.pager.arena.release(writer.records);
+        pager.arena.release(self.ids);
+        pager.arena.release(self.records);
         let entry = Entry {
             page: keys.page,
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        Ok(self
-            .pager
+        Ok(pager
+            .root
             .set_entry(site.frozen.side.contents, narrow(number), &entry)?)
-    }
-
-    /// Writes the first keys of the `pages` pages from `first` on.
-    fn write_level(
-        &mut self,
-        site: &mut Site,
-        (first, pages): (u32, u32),
-        width: usize,
-        area: Area,
-    ) -> Result<()> {
-        let per_page = narrow(PAYLOAD_BYTES / width.max(1));
-        for page in 0..pages {
-            let frame = self
-                .pager
-                .log_load(site.frozen.side.body, ROLE_PART, first + page)?;
-            let at = (page % per_page) as usize * width;
-            self.pager
-                .arena
-                .copy_to_page(frame, 0, width, (area, 0), at);
-            if (page + 1).is_multiple_of(per_page) || page + 1 == pages {
-                self.pager.part_append(&mut site.body, ROLE_PART, area)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -309,4 +205,142 @@ impl<E: Entries> Ahead<E> {
     fn is_equal(&self, record: &[u8]) -> bool {
         self.there && *self.record == *record
     }
+}
+
+impl Site {
+    /// Builds the keys of one index.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    pub(super) fn build_keys<F: Nand, S: SecureStore>(
+        &mut self,
+        tables: &mut Tables<F, S>,
+        number: usize,
+    ) -> Result<()> {
+        let job = Job::new(&tables.base.catalogue, number)?;
+        // Lost entries go to a run first, because both sorts need the same frames.
+        let lost = self.adaptation(tables, &job).lost()?;
+        let mut presents = presents(&mut tables.base, number, job.width)?;
+        let frames = FUSION_FRAMES + PRESENT_FRAMES * presents.len();
+        let gained = self.adaptation(tables, &job).gained(frames)?;
+        let mut gained = Ahead::new(gained, job.width);
+        let mut lost = Ahead::new(lost, job.width);
+        gained.advance(&mut tables.base.pager)?;
+        lost.advance(&mut tables.base.pager)?;
+        let width = job.width - ID_BYTES;
+        let mut writer = Writer {
+            records: tables.base.pager.arena.lease(1)?,
+            ids: tables.base.pager.arena.lease(1)?,
+            keys: Keys {
+                side: self.frozen.side,
+                page: self.body.pages,
+                count: 0,
+                list: self.lists.pages,
+                width,
+            },
+            total: 0,
+            key: alloc::vec![0; width],
+        };
+        tables.base.pager.arena.area_mut(writer.records).fill(0);
+        tables.base.pager.arena.area_mut(writer.ids).fill(0);
+        let mut record = alloc::vec![0; job.width];
+        let mut old = next_entry(&mut tables.base.pager, &mut presents, &mut record)?;
+        // One pass over five streams: equal entries of the old and the lost ones cancel out, and a
+        // lost entry that no part has is skipped.
+        while old || gained.there {
+            if old && lost.is_before(&record) {
+                lost.advance(&mut tables.base.pager)?;
+            } else if old && lost.is_equal(&record) {
+                old = next_entry(&mut tables.base.pager, &mut presents, &mut record)?;
+            } else if old && !gained.is_before(&record) {
+                writer.write(&mut tables.base.pager, self, &record)?;
+                old = next_entry(&mut tables.base.pager, &mut presents, &mut record)?;
+            } else {
+                writer.write(&mut tables.base.pager, self, &gained.record)?;
+                gained.advance(&mut tables.base.pager)?;
+            }
+        }
+        writer.finish(&mut tables.base.pager, self, number)
+    }
+
+    fn adaptation<'t, 's, F: Nand, S: SecureStore>(
+        &'s self,
+        tables: &'t mut Tables<F, S>,
+        job: &'s Job,
+    ) -> Adaptation<'t, 's, F, S> {
+        Adaptation {
+            tables,
+            site: self,
+            job,
+        }
+    }
+}
+
+/// Opens the entries of the merged parts.
+fn presents<F: Nand, S: SecureStore>(
+    base: &mut Base<F, S>,
+    number: usize,
+    width: usize,
+) -> Result<Vec<Present>> {
+    let mut presents = Vec::new();
+    let table = base.catalogue.index(number)?.table;
+    let kept = usize::from(base.pager.root.committed.part.kept);
+    for rank in kept..base.parts.len() {
+        let part = base.parts.get(rank).filter(|part| part.own(table) > 0);
+        let Some(side) = part.map(|part| part.side) else {
+            continue;
+        };
+        let keys = Keys::read(base, side, number)?;
+        let mut present = Present {
+            keys,
+            number: 0,
+            next: 0,
+            end: 0,
+            key: alloc::vec![0; keys.width],
+            record: alloc::vec![0; width],
+        };
+        if present.next(&mut base.pager)? {
+            presents.reserve_exact(1);
+            presents.push(present);
+        }
+    }
+    Ok(presents)
+}
+
+/// Copies the smallest next entry of the merged parts; returns `false` after the last one.
+fn next_entry<F: Nand, S: SecureStore>(
+    pager: &mut Pager<F, S>,
+    presents: &mut Vec<Present>,
+    record: &mut [u8],
+) -> Result<bool> {
+    let entries = presents.iter().enumerate();
+    let smallest = entries.min_by(|(_, one), (_, other)| one.record.cmp(&other.record));
+    let Some(number) = smallest.map(|(number, _)| number) else {
+        return Ok(false);
+    };
+    if let Some(present) = presents.get_mut(number) {
+        record.copy_from_slice(&present.record);
+        if !present.next(pager)? {
+            presents.remove(number);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes the first keys of the `pages` pages from `first` on.
+fn write_level<F: Nand, S: SecureStore>(
+    pager: &mut Pager<F, S>,
+    site: &mut Site,
+    (first, pages): (u32, u32),
+    width: usize,
+    area: Area,
+) -> Result<()> {
+    let per_page = narrow(PAYLOAD_BYTES / width.max(1));
+    for page in 0..pages {
+        let frame = pager.log_load(site.frozen.side.body, ROLE_PART, first + page)?;
+        let at = (page % per_page) as usize * width;
+        pager.arena.copy_to_page(frame, 0, width, (area, 0), at);
+        if (page + 1).is_multiple_of(per_page) || page + 1 == pages {
+            site.body.append_or_fail(pager, ROLE_PART, area)?;
+        }
+    }
+    Ok(())
 }

@@ -8,8 +8,8 @@
 use crate::limits::PARTS_MAX;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
+use crate::tables::base::Base;
 use crate::tables::part::Part;
-use crate::tables::store::Store;
 
 /// The rows that a reorganisation writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,31 +20,6 @@ pub enum Extent {
     /// The rows that are in no part, merged with as many of the newest parts as keep the amortised
     /// cost low. Deleted rows can be read by a holder of the keys until a whole reorganisation.
     Levels,
-}
-
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Returns the number of rows that are in no part.
-    pub(super) fn new_rows(&self) -> u64 {
-        let tables = self.catalogue.table_ids();
-        let new = |table| u64::from(self.count(table).saturating_sub(self.part_rows(table)));
-        tables.map(new).sum()
-    }
-
-    /// Returns the number of oldest parts that are not merged.
-    pub(super) fn parts_to_keep(&self) -> usize {
-        let tables = self.catalogue.table_ids();
-        let piece = self.new_rows().max(1);
-        let size = |part: &Part| {
-            let rows: u64 = tables.clone().map(|table| u64::from(part.own(table))).sum();
-            (rows + piece / 2) / piece
-        };
-        let mut sizes = [0; PARTS_MAX];
-        for (place, part) in sizes.iter_mut().zip(self.parts.iter()) {
-            *place = size(part).max(1);
-        }
-        let live = sizes.iter().take(self.parts.len());
-        kept_of(live.copied())
-    }
 }
 
 /// Returns how many parts of `sizes` pieces, the oldest first, are not merged when one piece is
@@ -73,6 +48,29 @@ fn largest_term(number: u64, rank: u64) -> u64 {
         }
         (term, base) = (next, base + 1);
     }
+}
+
+/// Returns the number of rows that are in no part.
+pub(super) fn new_rows<F: Nand, S: SecureStore>(base: &Base<F, S>) -> u64 {
+    let tables = base.catalogue.table_ids();
+    let new = |table| u64::from(base.count(table).saturating_sub(base.part_rows(table)));
+    tables.map(new).sum()
+}
+
+/// Returns the number of oldest parts that are not merged.
+pub(super) fn parts_to_keep<F: Nand, S: SecureStore>(base: &Base<F, S>) -> usize {
+    let tables = base.catalogue.table_ids();
+    let piece = new_rows(base).max(1);
+    let size = |part: &Part| {
+        let rows: u64 = tables.clone().map(|table| u64::from(part.own(table))).sum();
+        (rows + piece / 2) / piece
+    };
+    let mut sizes = [0; PARTS_MAX];
+    for (place, part) in sizes.iter_mut().zip(base.parts.iter()) {
+        *place = size(part).max(1);
+    }
+    let live = sizes.iter().take(base.parts.len());
+    kept_of(live.copied())
 }
 
 #[cfg(test)]
