@@ -18,7 +18,7 @@ pub struct FilterChoice {
     #[arg(long, value_name = "S", value_parser = StreamName::new)]
     pub stream: Option<StreamName>,
     /// Only entries that concern this subject
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub subject: Option<String>,
     /// Only entries with exactly this key
     #[arg(long, value_name = "K")]

@@ -133,7 +133,7 @@ pub struct PocketCreate {
     #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub credentials: Vec<PathBuf>,
     /// Person whose entries, keys and rows are meant
-    #[arg(long, value_name = "S", requires = "person")]
+    #[arg(long, value_name = "S", requires = "person", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub subject: Option<String>,
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE", requires = "log")]

@@ -38,7 +38,7 @@ pub struct SubjectExport {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Person whose entries, keys and rows are meant
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub subject: String,
     /// File of the new database
     #[arg(long, value_name = "FILE")]

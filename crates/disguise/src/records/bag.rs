@@ -170,25 +170,7 @@ impl Bag {
                 .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
             principals.push((id, public, standing));
         }
-        let count = reader.length(LIST_MAX)?;
-        let mut speaks_for = Vec::new();
-        for _ in 0..count {
-            let (old, new) = (values.take(&mut reader)?, values.take(&mut reader)?);
-            let index = u32::try_from(reader.varint()?)
-                .map_err(|_wide| reader.error("has an index past 32 bits"))?;
-            let flags = reader.u8()?;
-            if flags > 7 {
-                return Err(reader.error("has unknown flags of a speaks-for record"));
-            }
-            speaks_for.push(SpeaksFor {
-                old,
-                new,
-                index,
-                gone: flags & 1 != 0,
-                left: flags & 2 != 0,
-                retained: flags & 4 != 0,
-            });
-        }
+        let speaks_for = take_links(&mut reader, &mut values)?;
         let count = reader.length(LIST_MAX)?;
         let mut sections = Vec::new();
         for _ in 0..count {
@@ -229,6 +211,30 @@ impl Bag {
             unawaited,
         })
     }
+}
+
+/// Reads the speaks-for records.
+fn take_links(reader: &mut Reader<'_>, values: &mut Values) -> Result<Vec<SpeaksFor>, DecodeError> {
+    let count = reader.length(LIST_MAX)?;
+    let mut speaks_for = Vec::new();
+    for _ in 0..count {
+        let (old, new) = (values.take(reader)?, values.take(reader)?);
+        let index = u32::try_from(reader.varint()?)
+            .map_err(|_wide| reader.error("has an index past 32 bits"))?;
+        let flags = reader.u8()?;
+        if flags > 7 {
+            return Err(reader.error("has unknown flags of a speaks-for record"));
+        }
+        speaks_for.push(SpeaksFor {
+            old,
+            new,
+            index,
+            gone: flags & 1 != 0,
+            left: flags & 2 != 0,
+            retained: flags & 4 != 0,
+        });
+    }
+    Ok(speaks_for)
 }
 
 /// Reads the names of those who had no account, in their order.

@@ -6,7 +6,7 @@ pub(crate) mod name_matching;
 pub(crate) mod path;
 pub(crate) mod separation;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -284,8 +284,7 @@ impl ResolvedSchema {
     }
 
     /// Returns the column by which a row of `table` can come back without its reference, and get it
-    /// later: NULL says nothing else there about whose the row is, or by which key others refer to
-    /// it.
+    /// later: NULL does not change there whose the row is. Columns of no other reference come first.
     pub(crate) fn emptiable<'r>(
         &self,
         table: &ResolvedTable,
@@ -293,18 +292,19 @@ impl ResolvedSchema {
     ) -> Option<&'r String> {
         let nullable = |it: &String| table.catalog.column(it).is_some_and(|it| it.nullable);
         let path = table.path.iter().filter_map(|path| path.steps.first());
-        let others = table.references.iter().filter(|it| *it != reference);
-        let others: BTreeSet<&String> = others.chain(path).flat_map(|it| &it.columns).collect();
-        let is_referred_to = |column: &String| {
-            let references = self.tables.values().flat_map(|it| &it.references);
-            let mut references = references.filter(|it| it.to_table == table.name);
-            references.any(|it| it.to_columns.contains(column))
-        };
-        reference.columns.iter().find(|it| {
+        let path: Vec<&String> = path.flat_map(|it| &it.columns).collect();
+        let may_be_empty = |it: &&String| {
             let counts = table.identity.contains(it) || table.people().any(|known| known == *it);
-            let counts = counts || table.tenant.as_ref() == Some(it) || others.contains(it);
-            nullable(it) && !counts && !is_referred_to(it)
-        })
+            nullable(it) && !counts && table.tenant.as_ref() != Some(*it) && !path.contains(it)
+        };
+        let is_of_another = |column: &String| {
+            let mut own = table.references.iter().filter(|it| *it != reference);
+            let mut all = self.tables.values().flat_map(|it| &it.references);
+            own.any(|it| it.columns.contains(column))
+                || all.any(|it| it.to_table == table.name && it.to_columns.contains(column))
+        };
+        let columns = reference.columns.iter().filter(may_be_empty);
+        columns.min_by_key(|it| is_of_another(it))
     }
 
     /// Returns the columns of `table` that name people other than the row itself.

@@ -69,17 +69,13 @@ impl Applier<'_> {
         let (shared, plain) = self.split(table, &columns, rows);
         let plain = self.taken(table, &columns, plain, Loss::Row)?;
         self.count_of_nobody(table, plain.of_nobody);
-        let count = plain.rows.len();
-        let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
-        self.count(table, count);
-        let mut shared_rows = SharedRows {
-            work: self,
-            table,
-            columns: &columns,
-        };
-        let left = shared_rows.left_by_all(shared.clone())?;
-        let key = |row: &Vec<Value>| picked(&columns, row, &table.identity);
-        let going: Vec<Vec<Value>> = plain.rows.iter().chain(&left).map(key).collect();
+        let whole = shared.is_empty() && plain.rows.len() == selected && !table.refers_to_itself();
+        self.count(table, plain.rows.len());
+        let left = self.left_by_all(table, &columns, shared.clone())?;
+        let going = plain.rows.iter().chain(&left);
+        let going: Vec<Vec<Value>> = going
+            .map(|it| picked(&columns, it, &table.identity))
+            .collect();
         if users || going.len() < selected {
             self.refuse_cascade_of(table, &going)?;
         } else {
@@ -132,13 +128,23 @@ impl Applier<'_> {
             rows.retain(|row| self.may_go(columns, row));
         }
         let (shared, mut going) = self.split(table, columns, rows);
+        going.append(&mut self.left_by_all(table, columns, shared)?);
+        Ok(going)
+    }
+
+    /// Returns the shared rows that nobody owns any more once the leaving people have left them.
+    fn left_by_all(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        shared: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
         let mut shared_rows = SharedRows {
             work: self,
             table,
             columns,
         };
-        going.append(&mut shared_rows.left_by_all(shared)?);
-        Ok(going)
+        shared_rows.left_by_all(shared)
     }
 
     /// Begins a removal of rows of `table`, which are noted already.

@@ -22,6 +22,9 @@ pub(super) type Bags = BTreeMap<Vec<u8>, Bag>;
 /// Keys of rows, by their texts.
 type Keys = BTreeMap<Vec<u8>, Vec<Value>>;
 
+/// A key, and the principals whose removed rows refer to it.
+type Referring<'b> = (Vec<Value>, BTreeSet<&'b Vec<u8>>);
+
 /// Keys for which removed rows do not wait, by principal, table and columns.
 #[derive(Default)]
 pub(super) struct Found(BTreeMap<(Vec<u8>, String, Vec<String>), Keys>);
@@ -65,7 +68,7 @@ impl Applier<'_> {
             said.extend(references.map(|it| (table, it)));
         }
         for (table, reference) in said {
-            let mut by_key: BTreeMap<Vec<u8>, (Vec<Value>, BTreeSet<&Vec<u8>>)> = BTreeMap::new();
+            let mut by_key: BTreeMap<Vec<u8>, Referring<'_>> = BTreeMap::new();
             for (principal, columns, row) in rows_of(&self.notes.bags, &table.name) {
                 if let Some(key) = key(columns, &reference.columns, row) {
                     let all = by_key.entry(encoded(&key));

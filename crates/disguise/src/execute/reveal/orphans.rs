@@ -59,9 +59,8 @@ impl Revealer<'_> {
                 let missing = |row: &[Value]| {
                     key(columns, of.reference, row).filter(|key| {
                         let name = encoded(key);
-                        !of.there.contains(&name)
-                            && !own.contains(&name)
-                            && !(of.may_dangle && names_one_of(nobody, key))
+                        let is_nobody = of.may_dangle && names_one_of(nobody, key);
+                        !is_nobody && !of.there.contains(&name) && !own.contains(&name)
                     })
                 };
                 for (original, mut row) in std::mem::take(ready) {

@@ -137,8 +137,14 @@ impl Revealer<'_> {
                     && !self.people.is_own(&name);
                 let value = nearest.or_else(|| was_nobody.then(|| owner.clone()));
                 let value = value.or_else(|| may_lack(table, column).then_some(Value::Null));
-                let is_awaited = awaited.contains(&name) && !self.people.replaced.contains(&name);
-                let value = value.or_else(|| is_awaited.then_some(owner));
+                let is_awaited = |it: &&Value| {
+                    let name = it.principal();
+                    awaited.contains(&name) && !self.people.replaced.contains(&name)
+                };
+                // A placeholder whose own disguise is revealed does not come back: whoever is behind
+                // it does.
+                let mut chain = std::iter::once(&owner).chain(self.behind(&owner));
+                let value = value.or_else(|| chain.find(is_awaited).cloned());
                 put(columns, &mut row, column, value?);
             }
             Some(row)

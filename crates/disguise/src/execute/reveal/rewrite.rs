@@ -322,7 +322,7 @@ impl Revealer<'_> {
     }
 
     /// Returns the principals behind the one that `id` means, nearest first.
-    fn behind(&self, id: &Value) -> Vec<&Value> {
+    pub(super) fn behind(&self, id: &Value) -> Vec<&Value> {
         let spelled = self.people.spellings.get(&id.principal());
         self.reach.behind(spelled.unwrap_or(id)).collect()
     }

@@ -49,16 +49,22 @@ impl Revealer<'_> {
                 };
                 match &section.change {
                     Change::Removed { columns, rows } => {
-                        rows.iter().for_each(|row| note(columns, row));
+                        for row in rows {
+                            note(columns, row);
+                        }
                     }
                     Change::Copied { columns, rows, .. } => {
-                        rows.iter().for_each(|it| note(columns, &it.row));
+                        for it in rows {
+                            note(columns, &it.row);
+                        }
                     }
                     Change::Modified { .. } | Change::Decorrelated { .. } => {}
                 }
             }
         };
-        due.iter().for_each(|(_, section)| note(section));
+        for (_, section) in due {
+            note(section);
+        }
         closed.each(self.database, &mut note)?;
         for keys in &mut self.unawaited {
             for (to, keys) in keys {
