@@ -7,10 +7,11 @@ mod entry_json;
 
 use std::io::Cursor;
 
-use probity_format::content::Closed;
 use probity_format::{Entry, Timestamp};
 
-use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line};
+use self::entry_json::{
+    Hidden, LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line,
+};
 use crate::Target;
 use crate::targets::entry::entries;
 
@@ -22,7 +23,7 @@ pub(super) const TARGETS: &[Target] = &[Target {
 
 fn line(entry: &Entry<'_>) -> Vec<u8> {
     let mut line = Vec::new();
-    write_line(None, entry, Closed::NONE, &mut line).expect("memory takes it");
+    write_line(None, entry, Hidden::NONE, &mut line).expect("memory takes it");
     line
 }
 
