@@ -1,6 +1,7 @@
 //! Rows of several people that refer to each other: nobody has all of a circle.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use probity_disguise::{Dialect, DisguiseId, KeptReason, Mapping};
 
@@ -55,11 +56,13 @@ fn society(known: Known, rows: &[&str]) -> Society {
                 "ALTER TABLE {table} ADD FOREIGN KEY ({column}) REFERENCES {to} (id) DEFERRABLE INITIALLY DEFERRED"
             ));
         }
-        said.push_str(&format!("[tables.{table}]\nowners = [\"who\"]\n"));
+        writeln!(said, "[tables.{table}]\nowners = [\"who\"]").unwrap();
         if known != Known::Declared {
-            said.push_str(&format!(
-                "references = [{{ columns = [\"{column}\"], table = \"{to}\", to = [\"id\"] }}]\n"
-            ));
+            writeln!(
+                said,
+                "references = [{{ columns = [\"{column}\"], table = \"{to}\", to = [\"id\"] }}]"
+            )
+            .unwrap();
         }
     }
     // Whichever row of a circle comes first refers to one that is not there yet.
@@ -88,14 +91,12 @@ const CIRCLE: [&str; 3] = [
 /// Has all three leave: one after the other, all at once, or all in chunks.
 fn all_leave(society: &mut Society, way: usize) -> BTreeMap<i64, DisguiseId> {
     let chunk = (way == 2).then_some(1);
-    match way {
-        0 => [1, 2, 3].map(|user| (user, society.leave(user))).into(),
-        _ => {
-            let gone = society.try_to_leave(None, false, chunk);
-            let gone = gone.unwrap_or_else(|error| panic!("{error:?}")).id;
-            [1, 2, 3].map(|user| (user, gone)).into()
-        }
+    if way == 0 {
+        return [1, 2, 3].map(|user| (user, society.leave(user))).into();
     }
+    let gone = society.try_to_leave(None, false, chunk);
+    let gone = gone.unwrap_or_else(|error| panic!("{error:?}")).id;
+    [1, 2, 3].map(|user| (user, gone)).into()
 }
 
 /// Declared keys let nobody of a circle leave alone, and `MariaDB` looks at them row by row.

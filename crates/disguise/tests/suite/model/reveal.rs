@@ -14,16 +14,7 @@ impl Model {
         id: DisguiseId,
         policy: References,
     ) -> BTreeSet<(&'static str, Cell)> {
-        let is_due = |at: &DisguiseId| {
-            let it = self.holdings.get(&(person, *at));
-            it.is_some_and(|it| (*at == id || it.pending) && it.counts())
-        };
-        let due: Vec<DisguiseId> = self.disguises.iter().copied().filter(is_due).collect();
-        let mut undo: Vec<(DisguiseId, Undo)> = Vec::new();
-        for at in &due {
-            let holding = self.holdings.get_mut(&(person, *at)).unwrap();
-            undo.extend(holding.undo.drain(..).map(|it| (*at, it)));
-        }
+        let (due, mut undo) = self.take_due(person, id);
         let stories = undo.iter().filter_map(|(_, it)| match it {
             Undo::Row(Table::Stories, story, ..) => Some(*story),
             _ => None,
@@ -88,6 +79,25 @@ impl Model {
         }
         self.holdings.retain(|_, it| it.counts());
         kept
+    }
+
+    /// Takes what a reveal undoes out of its records; gives these records' disguises as well.
+    fn take_due(
+        &mut self,
+        person: i64,
+        id: DisguiseId,
+    ) -> (Vec<DisguiseId>, Vec<(DisguiseId, Undo)>) {
+        let is_due = |at: &DisguiseId| {
+            let it = self.holdings.get(&(person, *at));
+            it.is_some_and(|it| (*at == id || it.pending) && it.counts())
+        };
+        let due: Vec<DisguiseId> = self.disguises.iter().copied().filter(is_due).collect();
+        let mut undo = Vec::new();
+        for at in &due {
+            let holding = self.holdings.get_mut(&(person, *at)).unwrap();
+            undo.extend(holding.undo.drain(..).map(|it| (*at, it)));
+        }
+        (due, undo)
     }
 
     /// Hands each hidden value to the next newer record of the same cell, unless the application
