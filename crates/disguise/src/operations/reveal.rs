@@ -12,6 +12,7 @@ use crate::error::{DisguiseId, Error};
 use crate::execute::reveal::others::Others;
 use crate::execute::reveal::people::People;
 use crate::execute::reveal::report::Report;
+use crate::execute::reveal::unawaited::Waits;
 use crate::execute::reveal::{self, RevealRequest, Revealed};
 use crate::execute::update::Updates;
 use crate::records::chunk_note::ChunkNote;
@@ -199,7 +200,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             returned: BTreeSet::new(),
             nobody: Vec::new(),
-            unawaited: Vec::new(),
+            waits: Waits::default(),
             others: Others::default(),
             missing: Vec::new(),
             ended,

@@ -57,15 +57,8 @@ const UNTOLD: &str = "a person, whose rows may be among them because a table, an
 /// Notes the rows that a bag holds whole.
 pub(crate) fn note_removed<'b>(removed: &mut RemovedRows<'b>, bag: &'b Bag) {
     for section in &bag.sections {
-        let table = section.table.as_str();
-        match &section.change {
-            Change::Removed { columns, rows } => {
-                removed.add(table, columns, rows.iter().map(Vec::as_slice));
-            }
-            Change::Copied { columns, rows, .. } => {
-                removed.add(table, columns, rows.iter().map(|it| it.row.as_slice()));
-            }
-            Change::Modified { .. } | Change::Decorrelated { .. } => {}
+        if let Some((columns, rows)) = section.whole_rows() {
+            removed.add(&section.table, columns, rows.into_iter());
         }
     }
 }

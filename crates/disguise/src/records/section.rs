@@ -56,6 +56,19 @@ impl Change {
 }
 
 impl Section {
+    /// Returns the whole rows with their columns, if it contains whole rows.
+    pub(crate) fn whole_rows(&self) -> Option<(&[String], Vec<&[Value]>)> {
+        match &self.change {
+            Change::Removed { columns, rows } => {
+                Some((columns, rows.iter().map(Vec::as_slice).collect()))
+            }
+            Change::Copied { columns, rows, .. } => {
+                Some((columns, rows.iter().map(|it| it.row.as_slice()).collect()))
+            }
+            Change::Modified { .. } | Change::Decorrelated { .. } => None,
+        }
+    }
+
     /// Returns the overwritten values, if it contains values.
     pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
         match &self.change {

@@ -5,7 +5,6 @@ use probity_format::wire::Reader;
 
 use super::bag::{Bag, LIST_MAX, put_count, put_names, take_names};
 use super::repeat::{Values, Writer};
-use super::section::{Change, Section};
 use crate::database::value::{Value, put_bytes, take_text};
 
 /// Keys to which removed rows of a bag refer, and whose rows need not be there when they return: they
@@ -52,9 +51,8 @@ impl Unawaited {
 impl Bag {
     /// Drops the keys for which removed rows do not wait, once the bag has no such rows.
     pub(super) fn drop_unawaited(&mut self) {
-        let is_row =
-            |it: &Section| matches!(it.change, Change::Removed { .. } | Change::Copied { .. });
-        if !self.sections.iter().any(is_row) {
+        let mut sections = self.sections.iter();
+        if !sections.any(|it| it.whole_rows().is_some()) {
             self.unawaited.clear();
         }
     }

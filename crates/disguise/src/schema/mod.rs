@@ -313,6 +313,15 @@ impl ResolvedSchema {
         let owners = (!is_users).then_some(&table.owners);
         owners.into_iter().flatten().chain(&table.readers)
     }
+
+    /// Returns the reference of a column that names a person.
+    pub(crate) fn to_person(&self, column: &str) -> Reference {
+        Reference {
+            columns: vec![column.to_owned()],
+            to_table: self.pseudo.table.clone(),
+            to_columns: vec![self.pseudo.id.clone()],
+        }
+    }
 }
 
 /// Returns the columns that the notes declare as owners and readers. A user has no other owner, and

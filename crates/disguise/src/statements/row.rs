@@ -30,6 +30,17 @@ pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Ve
         .collect()
 }
 
+/// Returns the values of `wanted` in `row`, if each has one that is not NULL: others refer to no row.
+pub(crate) fn whole_key(
+    columns: &[String],
+    row: &[Value],
+    wanted: &[String],
+) -> Option<Vec<Value>> {
+    let key = picked(columns, row, wanted);
+    let is_whole = key.len() == wanted.len() && !key.iter().any(Value::is_null);
+    is_whole.then_some(key)
+}
+
 /// Returns the identity of a row after `column` got `value`.
 pub(crate) fn moved(
     table: &ResolvedTable,

@@ -42,6 +42,11 @@ macro_rules! for_every_claim {
             a_row_returns_before_one_that_went_before_it
             an_update_keeps_who_begins_a_circle
             rows_in_a_circle_of_other_spellings_come_back
+            a_column_of_several_references_is_empty_for_a_while
+            accounts_come_back_whoever_is_behind_the_rows_they_refer_to
+            accounts_that_refer_to_shared_rows_come_back
+            an_account_begins_without_the_rows_of_those_who_are_away
+            circles_over_several_chunks_come_back
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader
@@ -404,6 +409,7 @@ macro_rules! for_every_claim {
 }
 
 mod absent;
+mod accounts_begin;
 mod along;
 mod applying;
 mod bad_input;
@@ -479,6 +485,7 @@ mod words;
 mod wrapped;
 
 pub(crate) use absent::*;
+pub(crate) use accounts_begin::*;
 pub(crate) use along::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;

@@ -228,7 +228,11 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
         match option.as_slice() {
             b"limit" => index += 2,
             b"get" | b"by" => index += 1,
-            b"store" if index + 1 < arguments.len() => destination = Some(index + 1),
+            b"store" if index + 1 < arguments.len() => {
+                // The destination may have the name of an option.
+                destination = Some(index + 1);
+                index += 1;
+            }
             _ => {}
         }
         index += 1;
@@ -445,6 +449,10 @@ mod tests {
             ("eval s 2 a b c", "a b"),
             ("zunionstore d 2 a b weights 1 1", "d a b"),
             ("sort a by x get y store d limit 0 1", "a d"),
+            ("sort a store by store d", "a d"),
+            ("sort a store get store d", "a d"),
+            ("sort a store limit store d", "a d"),
+            ("sort a store store", "a store"),
             ("migrate h p  0 10 copy keys a b", "a b"),
             ("migrate h p a 0 10", "a"),
             ("pfmerge a", "a"),

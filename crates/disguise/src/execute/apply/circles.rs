@@ -7,10 +7,10 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 
-use super::unawaited::{Bags, Found, folded, key, removed_tables, rows_of};
+use super::unawaited::{Bags, Found, folded, removed_tables, rows_of};
 use crate::database::value::Value;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, picked};
+use crate::statements::row::{encoded, picked, whole_key};
 
 /// Removed rows, with the references among them; each reference with whether a row may begin
 /// without it.
@@ -77,7 +77,7 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
                     continue;
                 };
                 if is_of(node.table, &reference.to_table)
-                    && let Some(key) = key(node.columns, &reference.to_columns, node.row)
+                    && let Some(key) = whole_key(node.columns, node.row, &reference.to_columns)
                 {
                     targets.entry(folded(&key)).or_default().push(at);
                 }
@@ -85,7 +85,8 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
             for at in graph.node_indices() {
                 let from = graph.node_weight(at);
                 let from = from.filter(|node| is_of(node.table, &table.name));
-                let to = from.and_then(|node| key(node.columns, &reference.columns, node.row));
+                let to =
+                    from.and_then(|node| whole_key(node.columns, node.row, &reference.columns));
                 for to in to
                     .and_then(|key| targets.get(&folded(&key)))
                     .into_iter()
@@ -127,7 +128,8 @@ fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], f
             };
             let may_begin =
                 !from.table.declares(reference) || live.emptiable(from.table, reference).is_some();
-            let Some(key) = key(from.columns, &reference.columns, from.row).filter(|_| may_begin)
+            let Some(key) =
+                whole_key(from.columns, from.row, &reference.columns).filter(|_| may_begin)
             else {
                 continue;
             };
@@ -179,13 +181,7 @@ fn circles_of_tables<'l>(live: &'l ResolvedSchema, bags: &Bags) -> Vec<Vec<&'l R
 /// have rules of their own.
 fn references_of(live: &ResolvedSchema, table: &ResolvedTable) -> Vec<(Reference, bool)> {
     let references = table.references.iter().map(|it| (it.clone(), true));
-    let people = live.others(table).map(|person| {
-        let to_people = Reference {
-            columns: vec![person.clone()],
-            to_table: live.pseudo.table.clone(),
-            to_columns: vec![live.pseudo.id.clone()],
-        };
-        (to_people, false)
-    });
+    let people = live.others(table);
+    let people = people.map(|person| (live.to_person(person), false));
     references.chain(people).collect()
 }

@@ -10,10 +10,9 @@ use super::circles::note_circles;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
-use crate::records::section::Change;
 use crate::records::unawaited::Unawaited;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, picked};
+use crate::statements::row::{encoded, whole_key};
 use crate::statements::table::present;
 
 /// The bags of a transaction, by their principals.
@@ -70,7 +69,7 @@ impl Applier<'_> {
         for (table, reference) in said {
             let mut by_key: BTreeMap<Vec<u8>, Referring<'_>> = BTreeMap::new();
             for (principal, columns, row) in rows_of(&self.notes.bags, &table.name) {
-                if let Some(key) = key(columns, &reference.columns, row) {
+                if let Some(key) = whole_key(columns, row, &reference.columns) {
                     let all = by_key.entry(encoded(&key));
                     let (_, principals) = all.or_insert_with(|| (key, BTreeSet::new()));
                     principals.insert(principal);
@@ -84,7 +83,7 @@ impl Applier<'_> {
                 continue;
             }
             let gone = rows_of(&self.notes.bags, &reference.to_table);
-            let gone = gone.filter_map(|(_, columns, row)| key(columns, by, row));
+            let gone = gone.filter_map(|(_, columns, row)| whole_key(columns, row, by));
             let gone: BTreeSet<Vec<u8>> = gone.map(|key| folded(&key)).collect();
             for (key, principals) in by_key.into_values() {
                 if gone.contains(&folded(&key)) {
@@ -102,8 +101,7 @@ impl Applier<'_> {
 /// Returns the tables of which whole rows are in the bags.
 pub(super) fn removed_tables<'l>(live: &'l ResolvedSchema, bags: &Bags) -> Vec<&'l ResolvedTable> {
     let sections = bags.values().flat_map(|bag| &bag.sections);
-    let removed =
-        sections.filter(|it| matches!(it.change, Change::Removed { .. } | Change::Copied { .. }));
+    let removed = sections.filter(|it| it.whole_rows().is_some());
     let names: BTreeSet<&str> = removed.map(|it| it.table.as_str()).collect();
     names.into_iter().filter_map(|it| live.table(it)).collect()
 }
@@ -118,24 +116,11 @@ pub(super) fn rows_of<'b>(
         .flat_map(|(principal, bag)| bag.sections.iter().map(move |it| (principal, it)));
     let sections = sections.filter(move |(_, it)| it.table == table);
     sections.flat_map(|(principal, section)| {
-        let (columns, rows): (&[String], Vec<&[Value]>) = match &section.change {
-            Change::Removed { columns, rows } => {
-                (columns, rows.iter().map(Vec::as_slice).collect())
-            }
-            Change::Copied { columns, rows, .. } => {
-                (columns, rows.iter().map(|it| it.row.as_slice()).collect())
-            }
-            Change::Modified { .. } | Change::Decorrelated { .. } => (&[], Vec::new()),
-        };
-        rows.into_iter().map(move |row| (principal, columns, row))
+        let whole = section.whole_rows().into_iter();
+        whole.flat_map(move |(columns, rows)| {
+            rows.into_iter().map(move |row| (principal, columns, row))
+        })
     })
-}
-
-/// Returns the values of a row in these columns, if each has one that is not NULL.
-pub(super) fn key(columns: &[String], of: &[String], row: &[Value]) -> Option<Vec<Value>> {
-    let key = picked(columns, row, of);
-    let is_whole = key.len() == of.len() && !key.iter().any(Value::is_null);
-    is_whole.then_some(key)
 }
 
 /// Returns a key in the form that all spellings of it share which a database may treat as equal:

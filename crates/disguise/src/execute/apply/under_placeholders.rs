@@ -54,16 +54,12 @@ impl Applier<'_> {
         let table = self.live.table(&section.table);
         let key = &table.ok_or(Error::Defect { what })?.identity;
         let named = section.table.as_str();
+        if let Some((columns, rows)) = section.whole_rows() {
+            let keys = rows.iter().map(|row| encoded(&picked(columns, row, key)));
+            recorded.rows.extend(keys.map(|key| (named, key)));
+        }
         match &section.change {
-            Change::Removed { columns, rows } => {
-                let keys = rows.iter().map(|row| encoded(&picked(columns, row, key)));
-                recorded.rows.extend(keys.map(|key| (named, key)));
-            }
-            Change::Copied { columns, rows, .. } => {
-                let rows = rows.iter().map(|it| &it.row);
-                let keys = rows.map(|row| encoded(&picked(columns, row, key)));
-                recorded.rows.extend(keys.map(|key| (named, key)));
-            }
+            Change::Removed { .. } | Change::Copied { .. } => {}
             Change::Modified { column, rows, .. } | Change::Decorrelated { column, rows, .. } => {
                 let keys = rows.iter().map(|it| encoded(&it.identity));
                 let values = keys.map(|key| (named, column.as_str(), key));

@@ -197,11 +197,7 @@ impl<'a> Circles<'_, 'a> {
                 })
             });
             let mut references = table.references.clone();
-            references.extend(live.others(table).map(|person| Reference {
-                columns: vec![person.clone()],
-                to_table: live.pseudo.table.clone(),
-                to_columns: vec![live.pseudo.id.clone()],
-            }));
+            references.extend(live.others(table).map(|person| live.to_person(person)));
             let dangling = self.dangling(table, *index, &references)?;
             groups.push(Group {
                 section: number,

@@ -19,7 +19,7 @@ mod put_back;
 pub(crate) mod report;
 mod rewrite;
 mod spilled_bags;
-mod unawaited;
+pub(crate) mod unawaited;
 mod undo;
 
 use std::collections::BTreeSet;
@@ -32,6 +32,7 @@ use self::people::People;
 use self::report::Report;
 pub use self::report::{Kept, KeptReason, Revealed};
 use self::spilled_bags::Closed;
+use self::unawaited::Waits;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -105,8 +106,8 @@ pub(crate) struct Revealer<'a> {
     pub(crate) returned: BTreeSet<Vec<u8>>,
     /// The names of nobody in the removed rows of each open bag.
     pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
-    /// The keys of each open bag for which its removed rows do not wait.
-    pub(crate) unawaited: Vec<unawaited::Keys>,
+    /// The rows for which removed rows do not wait.
+    pub(crate) waits: Waits,
     /// Whom the records name beside the returning person.
     pub(crate) others: Others,
     /// The changes still missing from rows that were put back in the current section.

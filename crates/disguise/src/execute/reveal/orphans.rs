@@ -9,7 +9,7 @@ use super::unawaited::Without;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
-use crate::statements::row::{encoded, picked, put};
+use crate::statements::row::{encoded, picked, put, whole_key};
 use crate::statements::table::{delete_keys, present};
 
 /// A reference of the rows that go back.
@@ -34,7 +34,7 @@ impl Revealer<'_> {
             let mut seen = BTreeSet::new();
             let keys = ready
                 .iter()
-                .filter_map(|(_, row)| key(columns, reference, row));
+                .filter_map(|(_, row)| whole_key(columns, row, &reference.columns));
             let keys: Vec<Vec<Value>> = keys.filter(|key| seen.insert(encoded(key))).collect();
             let by = &reference.to_columns;
             parents.push(Parents {
@@ -57,7 +57,7 @@ impl Revealer<'_> {
                     BTreeSet::new()
                 };
                 let missing = |row: &[Value]| {
-                    key(columns, of.reference, row).filter(|key| {
+                    whole_key(columns, row, &of.reference.columns).filter(|key| {
                         let name = encoded(key);
                         let is_nobody = of.may_dangle && names_one_of(nobody, key);
                         !is_nobody && !of.there.contains(&name) && !own.contains(&name)
@@ -133,7 +133,7 @@ impl Revealer<'_> {
                 };
                 let gone: BTreeSet<Vec<u8>> = keys.iter().map(|it| encoded(it)).collect();
                 let is_orphan = |row: &[Value]| {
-                    key(columns, reference, row).is_some_and(|key| {
+                    whole_key(columns, row, &reference.columns).is_some_and(|key| {
                         let name = encoded(&key);
                         gone.contains(&name) && !others.contains(&name)
                     })
@@ -156,12 +156,4 @@ impl Revealer<'_> {
         let orphans = levels.into_iter().flatten();
         Ok(orphans.map(|(original, _)| original).collect())
     }
-}
-
-/// Returns the key of the parent of a row, if it has one. For a computed column the database checks
-/// by itself.
-fn key(columns: &[String], reference: &Reference, row: &[Value]) -> Option<Vec<Value>> {
-    let key = picked(columns, row, &reference.columns);
-    let is_whole = key.len() == reference.columns.len();
-    (is_whole && !key.iter().any(Value::is_null)).then_some(key)
 }

@@ -6,13 +6,25 @@ use super::spilled_bags::Closed;
 use super::{Open, Revealer, Sections};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::section::{Change, Section};
+use crate::records::section::Section;
 use crate::records::unawaited::Unawaited;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 use crate::statements::row::{encoded, picked};
 
 /// Keys of rows, by table and columns.
 pub(super) type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
+
+/// The rows for which removed rows do not wait.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// The keys that each open bag notes.
+    noted: Vec<Keys>,
+    /// The keys of rows that are about to come back as well.
+    coming: Keys,
+    /// True once nothing else helps: rows begin without those that are about to come back, and
+    /// accounts without any row.
+    pub(super) begins: bool,
+}
 
 /// The way in which a row comes back whose reference leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +38,16 @@ pub(super) enum Without<'r> {
 }
 
 impl Revealer<'_> {
-    /// Finds out for which rows those of the open bags do not wait. Rows that the returning person
-    /// holds are waited for: they are about to come back as well.
+    /// Finds out for which rows those of the open bags do not wait, and which of these rows the
+    /// returning person holds: they are about to come back as well.
     pub(super) fn meet_unawaited(
         &mut self,
         opened: &[Open<'_>],
         (due, closed): (&Sections, &Closed<'_>),
     ) -> Result<(), Error> {
         let unawaited = opened.iter().map(|it| &it.bag.unawaited);
-        self.unawaited = unawaited.map(|it| keys(self.live, it)).collect();
-        let all = self.unawaited.iter().flat_map(BTreeMap::keys);
+        self.waits.noted = unawaited.map(|it| keys(self.live, it)).collect();
+        let all = self.waits.noted.iter().flat_map(BTreeMap::keys);
         let all: BTreeSet<(String, Vec<String>)> = all.cloned().collect();
         if all.is_empty() {
             return Ok(());
@@ -44,21 +56,9 @@ impl Revealer<'_> {
         let mut note = |section: &Section| {
             for (table, by) in all.iter().filter(|(table, _)| *table == section.table) {
                 let names = own.entry((table.clone(), by.clone())).or_default();
-                let mut note = |columns: &[String], row: &[Value]| {
-                    names.insert(encoded(&picked(columns, row, by)));
-                };
-                match &section.change {
-                    Change::Removed { columns, rows } => {
-                        for row in rows {
-                            note(columns, row);
-                        }
-                    }
-                    Change::Copied { columns, rows, .. } => {
-                        for it in rows {
-                            note(columns, &it.row);
-                        }
-                    }
-                    Change::Modified { .. } | Change::Decorrelated { .. } => {}
+                if let Some((columns, rows)) = section.whole_rows() {
+                    let keys = rows.iter().map(|row| picked(columns, row, by));
+                    names.extend(keys.map(|key| encoded(&key)));
                 }
             }
         };
@@ -66,18 +66,13 @@ impl Revealer<'_> {
             note(section);
         }
         closed.each(self.database, &mut note)?;
-        for keys in &mut self.unawaited {
-            for (to, keys) in keys {
-                if let Some(own) = own.get(to) {
-                    keys.retain(|key| !own.contains(key));
-                }
-            }
-        }
+        self.waits.coming = own;
         Ok(())
     }
 
     /// Returns how a row of the bag with number `index` comes back while the row with this key, to
-    /// which it refers, is not there.
+    /// which it refers, is not there. Rows wait for their owners, who may have left with another
+    /// disguise: were an account to wait for rows as well, circles would close that no record shows.
     pub(super) fn without<'r>(
         &self,
         (table, index): (&ResolvedTable, usize),
@@ -85,8 +80,15 @@ impl Revealer<'_> {
         key: &[Value],
     ) -> Without<'r> {
         let to = (reference.to_table.clone(), reference.to_columns.clone());
-        let keys = self.unawaited.get(index).and_then(|keys| keys.get(&to));
-        if !keys.is_some_and(|keys| keys.contains(&encoded(key))) {
+        let name = encoded(key);
+        let has = |keys: &Keys| keys.get(&to).is_some_and(|keys| keys.contains(&name));
+        let is_noted = self.waits.noted.get(index).is_some_and(has);
+        let may_begin = if self.waits.begins {
+            is_noted || table.name == self.live.pseudo.table
+        } else {
+            is_noted && !has(&self.waits.coming)
+        };
+        if !may_begin {
             return Without::Waits;
         }
         if !table.declares(reference) {

@@ -48,6 +48,7 @@ impl Revealer<'_> {
         closed.sort();
         // With several disguises the newer one may still be undone, and then the older one must be tried again.
         self.settle = disguises.len() == 1;
+        self.waits.begins = false;
         loop {
             // Records of readers whom rows still lack may be those of an older disguise.
             due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
@@ -56,6 +57,10 @@ impl Revealer<'_> {
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
             helped |= count(&due) < before;
             if !helped && (Circles { work: self }).put_back(&mut due)? {
+                continue;
+            }
+            if !helped && !due.is_empty() && !self.waits.begins {
+                self.waits.begins = true;
                 continue;
             }
             if due.is_empty() || (!helped && self.settle) {

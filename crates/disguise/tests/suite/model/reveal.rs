@@ -36,7 +36,13 @@ impl Model {
             }
             undo = left;
             let helped = (undo.len(), self.hidden.len()) != before;
-            if (undo.is_empty() && hidden.is_empty()) || (!helped && settle) {
+            let is_done = undo.is_empty() && hidden.is_empty();
+            if !helped && !is_done && !self.awaited.is_empty() {
+                // Nothing else helps: rows begin without those that could not come back.
+                self.awaited.clear();
+                continue;
+            }
+            if is_done || (!helped && settle) {
                 break;
             }
             settle |= !helped;

@@ -142,6 +142,8 @@ pub(super) const KEYS: &str = "
     SORT l ALPHA
     SORT no => read no absent
     SORT l ALPHA STORE no => read l ok, update no ok
+    SORT l ALPHA STORE by STORE no => read l ok, update no ok
+    SORT l ALPHA STORE limit STORE no => read l ok, update no ok
     SORT no ALPHA STORE s => read no absent, delete s ok perhaps
     SORT_RO no => read no absent
     RESTORE no 0 x => update no failed
