@@ -117,6 +117,8 @@ fn no_number_of_draws_reaches_beyond_what_is_there() {
             format!("HRANDFIELD h {LEAST} WITHVALUES"),
             "SRANDMEMBER set -2147483648".to_owned(),
             "HRANDFIELD h -2147483648 WITHVALUES".to_owned(),
+            format!("HRANDFIELD h {MOST} WITHVALUES"),
+            format!("ZRANDMEMBER z {MOST} WITHSCORES"),
             "SPOP set -1".to_owned(),
         ] {
             let reply = place.says(&words);

@@ -139,12 +139,28 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             let next = entry.page + pages % BLOCK_PAGES;
             if self.root.is_bad(entry.page / BLOCK_PAGES)?
                 || !self.root.seal.is_present(entry.epoch)
-                || !self.is_clean(next)?
+                || !self.is_clean_behind(next)?
             {
                 log.pages = pages.next_multiple_of(BLOCK_PAGES);
             }
         }
         Ok(log)
+    }
+
+    /// Returns whether a block can be continued at `page`. The pages behind it are looked at only
+    /// where one was in the way before: the task that met it would meet it again each time.
+    fn is_clean_behind(&mut self, page: u32) -> Result<bool> {
+        let end = if self.suspects_blocks {
+            page.next_multiple_of(BLOCK_PAGES)
+        } else {
+            page + 1
+        };
+        for page in page..end {
+            if !self.is_clean(page)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Records that a log has `blocks` blocks, if it is one of the part being built.

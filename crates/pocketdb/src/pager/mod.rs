@@ -72,6 +72,9 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
     /// Work of the present statement besides reading.
     pub(crate) effort: Effort,
     poisoned: bool,
+    /// True once a page was not erased behind one that was: a loss of power may leave that in
+    /// further blocks.
+    pub(crate) suspects_blocks: bool,
 }
 
 /// The content of a secure store that an opening begins with.
@@ -126,6 +129,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             },
             effort: Effort::default(),
             poisoned: false,
+            suspects_blocks: false,
             flash,
             root: Root {
                 noted: (committed.epoch, committed.buffer_next),
@@ -233,6 +237,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             // A loss of power left something behind `page`, which the device sees and an opening does
             // not look for. The block is erased before its next use, and until then another one serves.
             Err(FlashError::NotErased) if !page.is_multiple_of(BLOCK_PAGES) => {
+                self.suspects_blocks = true;
                 return Err(FlashError::BadBlock.into());
             }
             _ => {}

@@ -15,6 +15,7 @@ mod crash;
 mod equality;
 #[cfg(test)]
 mod exact;
+mod gaps;
 #[cfg(test)]
 mod openings;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The records of a command besides its keys: places that are no key, and facts for the payload.
 
 use std::fmt::Write as _;
+use std::iter::StepBy;
+use std::ops::Range;
 
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
@@ -163,9 +165,19 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         "script|load" => put_digest(&mut facts, "script", arguments, 2),
         "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
         "unknown" => put_argument(&mut facts, "name", arguments, 0),
-        "config|set" => put_names(&mut facts, "parameters", arguments, 2),
-        "config|get" => put_names(&mut facts, "parameters", arguments, 1),
-        "acl|deluser" if arguments.len() > 3 => put_names(&mut facts, "users", arguments, 1),
+        "config|set" => {
+            let names = (2..parameters_end(arguments)).step_by(2);
+            let is_cut = parameters_end(arguments) < arguments.len();
+            put_names(&mut facts, "parameters", arguments, (names, is_cut));
+        }
+        "config|get" => {
+            let names = (2..arguments.len()).step_by(1);
+            put_names(&mut facts, "parameters", arguments, (names, false));
+        }
+        "acl|deluser" if arguments.len() > 3 => {
+            let names = (2..arguments.len()).step_by(1);
+            put_names(&mut facts, "users", arguments, (names, false));
+        }
         "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
             put_argument(&mut facts, "user", arguments, 2);
         }
@@ -231,11 +243,30 @@ fn put_digest(facts: &mut String, member: &str, arguments: &Arguments, index: us
     put_member(facts, member, digest.as_bytes());
 }
 
-/// The names among names and values, or all words with a `step` of one. There may be more than are listed, and then it says so.
-fn put_names(facts: &mut String, member: &str, arguments: &Arguments, step: usize) {
+/// Returns where the names of parameters end: at one whose value is secret. A password with a blank
+/// in it and without quotes is several words, of which none is a name.
+fn parameters_end(arguments: &Arguments) -> usize {
+    let is_secret = |index: &usize| {
+        let word = arguments.beginning(*index).to_ascii_lowercase();
+        let has = |part: &[u8]| word.windows(part.len()).any(|it| it == part);
+        has(b"pass") || has(b"auth")
+    };
+    let secret = (2..arguments.len()).find(is_secret);
+    secret.map_or(arguments.len(), |index| {
+        let value = 2;
+        arguments.len().min(index + value)
+    })
+}
+
+/// The names at these places. There may be more than are listed, and then it says so.
+fn put_names(
+    facts: &mut String,
+    member: &str,
+    arguments: &Arguments,
+    (indices, is_cut): (StepBy<Range<usize>>, bool),
+) {
     let _infallible = write!(facts, ",\"{member}\":[");
-    let indices = (2..arguments.len()).step_by(step);
-    let is_cut = indices.len() > NAMES_MAX;
+    let is_cut = is_cut || indices.len() > NAMES_MAX;
     for (number, index) in indices.take(NAMES_MAX).enumerate() {
         if number > 0 {
             facts.push(',');

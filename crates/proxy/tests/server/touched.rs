@@ -219,6 +219,20 @@ fn what_is_administered_is_said() {
     assert!(!all.contains("hidden"));
 }
 
+/// A password with a blank and without quotes is several words, and each second one was listed as the
+/// name of a parameter. None is listed behind one whose value is secret.
+#[test]
+fn no_word_of_a_password_is_listed_as_a_parameter() {
+    let lines = "CONFIG SET requirepass my hidden\nCONFIG SET requirepass my hidden word\n\
+                 CONFIG SET timeout 7 MasterAuth my hidden word\nCONFIG SET x requirepass my hidden";
+    let (_, entries) = record(&script(lines));
+    let all = format!("{entries:?}").replace('\\', "");
+    assert_eq!(entries.len(), 4, "{all}");
+    assert!(!all.contains("hidden") && !all.contains("word"), "{all}");
+    let more = "\"parameters\":[\"timeout\",\"MasterAuth\"],\"parameters_more\":true";
+    assert!(all.contains(more), "{all}");
+}
+
 /// Of the parameters of CONFIG sixteen stood in the entry, and of the users of ACL DELUSER one, as if there had been no others. All
 /// users are listed as parameters are, and where there are more than are listed the entry says so.
 #[test]

@@ -30,6 +30,14 @@ impl Draw {
         Ok(Self { count, again })
     }
 
+    /// Refuses a number whose pairs of element and value Redis could not count.
+    pub(super) fn in_pairs(self) -> Result<Self, Fail> {
+        if self.count > i64::MAX.unsigned_abs() / 2 {
+            return Err(Fail::said("ERR value is out of range"));
+        }
+        Ok(self)
+    }
+
     pub(super) fn draw(self, call: &mut Call<'_, '_>, held: &Held) -> Result<Vec<Element>, Fail> {
         if !self.again {
             return call.space.draw_different(held, self.count);

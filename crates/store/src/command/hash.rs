@@ -221,10 +221,13 @@ fn hrandfield(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         call.reply.bulk_or_null(field.as_deref());
         return Ok(());
     }
-    let draw = Draw::parse(call.arg(2))?;
+    let mut draw = Draw::parse(call.arg(2))?;
     let with_values = call.args.len() == 4;
     if call.args.len() > 4 || (with_values && !call.is_word(3, "withvalues")) {
         return Err(Fail::syntax());
+    }
+    if with_values {
+        draw = draw.in_pairs()?;
     }
     let Some(hash) = held(call)? else {
         call.reply.array(0);

@@ -349,10 +349,13 @@ fn zrandmember(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         call.reply.bulk_or_null(member.as_deref());
         return Ok(());
     }
-    let draw = Draw::parse(call.arg(2))?;
+    let mut draw = Draw::parse(call.arg(2))?;
     let with_scores = call.args.len() == 4;
     if call.args.len() > 4 || (with_scores && !call.is_word(3, "withscores")) {
         return Err(Fail::syntax());
+    }
+    if with_scores {
+        draw = draw.in_pairs()?;
     }
     let drawn = match held(call)? {
         Some(set) => draw.draw(call, &set)?,
