@@ -111,7 +111,7 @@ impl FoundSlots {
             if is_kept {
                 (found.count, found.digest) = (next, running);
             } else {
-                found.add_void(number);
+                add(&mut found.void, number);
             }
             if next == signed {
                 found.signed = named;
@@ -129,20 +129,28 @@ impl FoundSlots {
         self.given_up.iter().any(|slots| slots.contains(&number))
     }
 
-    fn add_void(&mut self, number: u64) {
-        let next = number.saturating_add(1);
-        match self.void.last_mut() {
-            Some(last) if last.end == number => last.end = next,
-            _ => self.void.push(number..next),
+    /// Notes the slots of an accepted loss whose keys are there again, and those that are void: a
+    /// later opening takes their keys as well.
+    pub(crate) fn note(&self, history: &History, repairs: &mut RecoveryReport) {
+        let mut returned: Vec<u64> = self.known.values().map(|known| known.slot).collect();
+        returned.retain(|slot| self.is_given_up(*slot));
+        returned.sort_unstable();
+        let mut ranges = Vec::new();
+        returned.into_iter().for_each(|slot| add(&mut ranges, slot));
+        for slots in ranges {
+            repairs.note(Repair::of_log(RepairKind::Returned, slots));
         }
-    }
-
-    /// The void slots up to the last one behind those that the journal names.
-    pub(crate) fn void_behind(&self, history: &History) -> impl Iterator<Item = Range<u64>> {
-        let (signed, count) = (history.slots.count, self.count);
+        // Of the slots that the journal names, only those of the accepted loss may be void.
+        let first = if self.given_up.is_empty() {
+            history.slots.count
+        } else {
+            0
+        };
         let void = self.void.iter();
-        let behind = void.map(move |slots| slots.start.max(signed)..slots.end.min(count));
-        behind.filter(|slots| !slots.is_empty())
+        let void = void.map(|slots| slots.start.max(first)..slots.end.min(self.count));
+        for slots in void.filter(|slots| !slots.is_empty()) {
+            repairs.note(Repair::of_log(RepairKind::Void, slots));
+        }
     }
 
     /// Loads slot `number`; returns whether it is whole.
@@ -225,12 +233,17 @@ impl FoundSlots {
         }
         let stored = self.length.div_ceil(SLOT_LENGTH);
         let count = stored.max(self.count).saturating_add(subjects);
+        // Those behind the last whole slot come again.
+        for slots in &mut self.void {
+            slots.end = slots.end.min(self.count);
+        }
+        self.void.retain(|slots| !slots.is_empty());
         while self.count < count {
             // The file has no slot there, or an invalid one.
             if self.closed.binary_search(&self.count).is_err() {
                 self.closed.push(self.count);
             }
-            self.add_void(self.count);
+            add(&mut self.void, self.count);
             self.digest = self.digest.then(&VOID);
             self.count = self.count.saturating_add(1);
         }
@@ -308,6 +321,15 @@ const VOID: SlotLabel = SlotLabel {
     pseudonym: [0; PSEUDONYM_BYTES],
     durable: 0,
 };
+
+/// Adds a number to ranges in order.
+fn add(ranges: &mut Vec<Range<u64>>, number: u64) {
+    let next = number.saturating_add(1);
+    match ranges.last_mut() {
+        Some(last) if last.end == number => last.end = next,
+        _ => ranges.push(number..next),
+    }
+}
 
 fn file_broken(reason: &str, history: &History) -> LogError {
     let advice = advice(history.has_closed());

@@ -54,6 +54,8 @@ pub enum RepairKind {
     /// Slots of subjects that an accepted loss of keys leaves void: the journal names them without
     /// a pseudonym.
     Void,
+    /// Slots that such a loss left void and that hold keys again, which were put back.
+    Returned,
     /// Bytes of the last segment that are the beginning of a frame or header: cut off.
     Torn,
     /// Bytes of the last segment that are no whole frame: set aside.
@@ -84,7 +86,7 @@ pub enum RepairKind {
 
 impl RepairKind {
     /// Every kind, in the order of the document.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Unsigned,
         Self::Checkpoint,
         Self::Unreadable,
@@ -95,6 +97,7 @@ impl RepairKind {
         Self::Lost,
         Self::Closed,
         Self::Void,
+        Self::Returned,
         Self::Torn,
         Self::Damaged,
         Self::Foreign,
@@ -114,9 +117,10 @@ impl RepairKind {
         matches!(self, Self::Lost | Self::Closed)
     }
 
-    /// Returns whether it says what an accepted loss took, or which slots that leaves void.
+    /// Returns whether it says what an accepted loss took, which slots that leaves void, or which
+    /// of them hold keys again.
     pub(crate) const fn is_of_loss(self) -> bool {
-        self.is_loss() || matches!(self, Self::Void)
+        self.is_loss() || matches!(self, Self::Void | Self::Returned)
     }
 
     /// Returns whether slots of subjects were found that do not open.
@@ -137,6 +141,7 @@ impl RepairKind {
             Self::Lost => "lost",
             Self::Closed => "closed",
             Self::Void => "void",
+            Self::Returned => "returned",
             Self::Torn => "torn",
             Self::Damaged => "damaged",
             Self::Foreign => "foreign",
@@ -278,6 +283,7 @@ impl fmt::Display for Repair {
             ),
             RepairKind::Closed
             | RepairKind::Void
+            | RepairKind::Returned
             | RepairKind::Erased
             | RepairKind::Zeros
             | RepairKind::Slots => self.of_slots(f),
@@ -310,13 +316,18 @@ impl Repair {
         match self.kind {
             RepairKind::Closed => write!(
                 f,
-                "entries of {}, from frame {from} on, do not open for want of keys of subjects that nobody erased, and the loss accepted",
+                "entries of {}, from frame {from} on, did not open for want of keys of subjects that nobody erased, which was accepted",
                 frames(count)
             ),
             RepairKind::Void if count == 1 => write!(f, "slot {from} is left without a key"),
             RepairKind::Void => write!(
                 f,
                 "{count} slots, from slot {from} on, are left without keys"
+            ),
+            RepairKind::Returned => write!(
+                f,
+                "keys that an accepted loss had left out were put back in {count} {}, from slot {from} on",
+                if count == 1 { "slot" } else { "slots" }
             ),
             RepairKind::Erased => write!(
                 f,
@@ -423,7 +434,8 @@ impl RecoveryReport {
     ) -> Result<(), LogError> {
         self.done.extend(repairs);
         // An opening that goes on finds the void slots anew, as it does with `closed`.
-        let kept = self.done.iter().filter(|it| it.kind != RepairKind::Void);
+        let is_kept = |kind| !matches!(kind, RepairKind::Void | RepairKind::Returned);
+        let kept = self.done.iter().filter(|it| is_kept(it.kind));
         let lines: String = kept.map(|repair| repair.line() + "\n").collect();
         let Bound { size, root } = &self.journal;
         let mut rest = [size.to_le_bytes().as_slice(), root.as_bytes()].concat();

@@ -274,11 +274,13 @@ impl Recovering<'_> {
         let opener = opener.with_history(self.history);
         let mut missed = KeysMissed::default();
         let found = self.find(&opener, &mut missed)?;
+        let mut is_back = false;
         if let Err(refused) = slots.check(self.history) {
             let back = FoundSlots::put_back(self.files, self.wrapping, self.history)?;
             // Without the keys made since, they are not the slots of this log.
             let back = back.filter(|_| missed.subjects() == 0);
             slots = back.ok_or(refused)?;
+            is_back = true;
         }
         if !self.accept_loss {
             refuse_losses(&found, &missed, self.history)?;
@@ -286,10 +288,8 @@ impl Recovering<'_> {
         may_change()?;
         missed.accept(self.files, repairs)?;
         slots.leave_out(missed.subjects());
-        if missed.subjects() > 0 {
-            for slots in slots.void_behind(self.history) {
-                repairs.note(Repair::of_log(RepairKind::Void, slots));
-            }
+        if is_back || missed.subjects() > 0 {
+            slots.note(self.history, repairs);
         }
         let mut streams = BTreeMap::new();
         for (ordinal, ((name, config), found)) in (0..).zip(self.history.streams.iter().zip(found))

@@ -188,7 +188,7 @@ fn a_second_loss_of_keys_gives_no_advice_that_costs_later_ones() {
     assert!(second.contains("after the last accepted loss"), "{second}");
     let (out, _) = place.run(&["verify", "audit", "--key", "audit.key"], 4, "");
     assert_eq!(
-        out.matches("do not open for want of keys").count(),
+        out.matches("did not open for want of keys").count(),
         2,
         "{out}"
     );

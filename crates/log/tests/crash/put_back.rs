@@ -129,6 +129,47 @@ fn keys_put_back_at_any_moment_of_an_acceptance_leave_a_log_that_opens() {
     }
 }
 
+/// A copy with few keys, or none, used up the chance to put them back: the whole copy was refused
+/// from then on.
+#[test]
+fn keys_put_back_in_parts_are_all_taken() {
+    let log = killed(base(), 1..4);
+    let whole = slots(&log);
+    let cut = whole.len() - 2 * SLOT_BYTES;
+    log.replace(SLOTS, &whole[..cut]).unwrap();
+    accept(&World::of(log.clone()).places());
+    let accepted = slots(&log);
+    let few = read(&World::of(log.clone_live()).places()).unwrap();
+    let end = whole.len() - SLOT_BYTES;
+    let last = [&accepted[..end], &whole[end..]].concat();
+    let copies = [&whole[..cut], &whole[..end], &last, &whole, &accepted];
+    let mut taken = 0;
+    for first in copies {
+        for second in copies {
+            let context = format!("{} bytes, then {}", first.len(), second.len());
+            let memory = log.clone_live();
+            let places = World::of(memory.clone()).places();
+            for copy in [first, second] {
+                memory.replace(SLOTS, copy).unwrap();
+                // A copy without keys that were put back before is refused, and nothing changed.
+                if let Ok(opened) = opened(&places, false) {
+                    opened.close().unwrap();
+                    assert!(read(&places).unwrap() >= few, "{context}");
+                    taken += 1;
+                }
+            }
+            memory.replace(SLOTS, &whole).unwrap();
+            let opened = opened(&places, false);
+            let opened = opened.unwrap_or_else(|error| panic!("{context}: {error}"));
+            opened.close().unwrap();
+            assert_eq!(read(&places), Ok(4), "{context}");
+            write_on(&context, &places, 9);
+            assert_eq!(read(&places), Ok(5), "{context}");
+        }
+    }
+    assert!(taken > 30, "{taken}");
+}
+
 /// Readers of a log whose opening accepted a loss of keys and was killed advised to put the keys
 /// back, even where the next opening for writing goes on without them.
 #[test]

@@ -1,5 +1,6 @@
 //! `pocket exec`: statements that change the database.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -21,6 +22,18 @@ pub(super) struct Done {
     pub(super) rows_changed: u64,
 }
 
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}, {}",
+            counted(self.statements, "statement", "statements"),
+            counted(self.tables_created, "table created", "tables created"),
+            counted(self.rows_changed, "row changed", "rows changed"),
+        )
+    }
+}
+
 pub(super) fn run(args: &PocketExec, environment: &Environment) -> Result<Status, Failure> {
     let script = match (&args.sql, &args.script) {
         (Some(sql), _) => sql.clone(),
@@ -30,18 +43,12 @@ pub(super) fn run(args: &PocketExec, environment: &Environment) -> Result<Status
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let ran = run_script(&place, &mut vault, &script);
-    place.close(vault)?;
-    let done = ran?;
+    let done = place.close_after(vault, ran, Done::to_string)?;
     let mut output = Output::new();
     if args.json {
         output.json(&done)?;
     } else {
-        output.line(&format!(
-            "{}: {}, {}",
-            counted(done.statements, "statement", "statements"),
-            counted(done.tables_created, "table created", "tables created"),
-            counted(done.rows_changed, "row changed", "rows changed"),
-        ))?;
+        output.line(&done.to_string())?;
     }
     output.flush()?;
     Ok(Status::Done)

@@ -38,9 +38,9 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
     let ran = ran.and_then(|end| import.commit().map(|()| end));
     import.progress.clear();
     let rows = import.committed;
-    place.close(vault)?;
     let kept = counted(rows, "row was imported", "rows were imported");
-    if ran.map_err(|failure| failure.after(&kept))? == End::Stopped {
+    let ran = ran.map_err(|failure| failure.after(&kept));
+    if place.close_after(vault, ran, |_| kept.clone())? == End::Stopped {
         return Err(Failure::new("a signal asked to stop")
             .after(&kept)
             .remedy("leave these rows out of the input and run the same command again"));

@@ -319,6 +319,26 @@ impl Place {
     fn close<F: Nand>(&self, vault: Store<F, FileStore>) -> Result<(), Failure> {
         vault.close().map(drop).map_err(|error| self.refused(error))
     }
+
+    /// Closes the database behind changes that `ran`, of which `done` says what was committed: that
+    /// stands, also where the counts of operations cannot be stored.
+    fn close_after<F: Nand, T>(
+        &self,
+        vault: Store<F, FileStore>,
+        ran: Result<T, Failure>,
+        done: impl FnOnce(&T) -> String,
+    ) -> Result<T, Failure> {
+        let closed = self.close(vault);
+        let ran = ran?;
+        closed.map_err(|failure| {
+            failure
+                .after(&format!("{} and committed", done(&ran)))
+                .remedy(
+                    "do not repeat the command; see what is stored with: probity pocket stats FILE",
+                )
+        })?;
+        Ok(ran)
+    }
 }
 
 fn beside(file: &Path, ending: &str) -> PathBuf {
