@@ -307,8 +307,21 @@ pub struct ForeignKey {
     pub is_deferrable: bool,
     /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
+    /// The rows that refer to none.
+    pub matching: Matching,
     /// The action when the columns referred to change.
     pub on_update: OnUpdate,
+}
+
+/// The `MATCH` of a foreign key: which NULLs make a row refer to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Matching {
+    /// One NULL is enough.
+    #[default]
+    Simple,
+    /// Either all columns are NULL or none.
+    Full,
 }
 
 /// A declared foreign key of a table in another schema or database.

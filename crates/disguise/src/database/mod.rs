@@ -19,8 +19,8 @@ use std::ops::{ControlFlow, DerefMut};
 use crate::database::value::Value;
 use catalog::spoken_of;
 pub use catalog::{
-    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, OnUpdate, Property, Referrer,
-    Rule,
+    Catalog, CatalogTable, Column, Constraint, ForeignKey, Matching, OnDelete, OnUpdate, Property,
+    Referrer, Rule,
 };
 pub(crate) use catalog::{INSERT_INTO, NAME_BYTES_MAX};
 #[cfg(any(feature = "mysql", feature = "postgres"))]

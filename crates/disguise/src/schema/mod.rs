@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::database::value::Value;
-use crate::database::{Catalog, CatalogTable, Database, Dialect, ForeignKey};
+use crate::database::{Catalog, CatalogTable, Database, Dialect, ForeignKey, Matching};
 use crate::error::SpecError;
 use crate::error::{Doing as _, Error};
 use crate::schema::generate::Generator;
@@ -293,9 +293,19 @@ impl ResolvedSchema {
         let nullable = |it: &String| table.catalog.column(it).is_some_and(|it| it.nullable);
         let path = table.path.iter().filter_map(|path| path.steps.first());
         let path: Vec<&String> = path.flat_map(|it| &it.columns).collect();
+        // There one NULL alone is refused.
+        let full = table.catalog.foreign_keys.iter();
+        let full: Vec<&String> = full
+            .filter(|key| key.matching == Matching::Full && key.columns.len() > 1)
+            .flat_map(|key| &key.columns)
+            .collect();
         let may_be_empty = |it: &&String| {
             let counts = table.identity.contains(it) || table.people().any(|known| known == *it);
-            nullable(it) && !counts && table.tenant.as_ref() != Some(*it) && !path.contains(it)
+            nullable(it)
+                && !counts
+                && table.tenant.as_ref() != Some(*it)
+                && !path.contains(it)
+                && !full.contains(it)
         };
         let is_of_another = |column: &String| {
             let mut own = table.references.iter().filter(|it| *it != reference);

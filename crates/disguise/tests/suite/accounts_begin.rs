@@ -24,7 +24,8 @@ fn hiding(tables: &str, step: &str) -> String {
     format!("{head}{step}")
 }
 
-/// Whether the key of favourites may be declared: `MariaDB` would look at it before the accounts go.
+/// The ways in which the key of favourites is known: said alone, or declared. `MariaDB` would look at
+/// a declared one before the accounts go.
 fn keys() -> &'static [bool] {
     match crate::connect().dialect() {
         Dialect::Mysql => &[false],
@@ -223,5 +224,148 @@ pub(crate) fn circles_over_several_chunks_come_back() {
                 society.assert_as_before(&what);
             }
         }
+    }
+}
+
+/// A schema whose keys are declared once its rows are there.
+struct Declared {
+    /// The tables with their columns.
+    tables: &'static [(&'static str, &'static str)],
+    keys: &'static [(&'static str, &'static str)],
+    rows: &'static [&'static str],
+}
+
+impl Declared {
+    fn society(&self) -> Society {
+        let late = "DEFERRABLE INITIALLY DEFERRED";
+        let is_at_once = crate::connect().dialect() == Dialect::Sqlite;
+        let mut statements = Vec::new();
+        for (table, columns) in self.tables {
+            let own = self.keys.iter().filter(|(of, _)| of == table && is_at_once);
+            let own: String = own.map(|(_, key)| format!(", {key} {late}")).collect();
+            statements.push(format!("CREATE TABLE {table} ({columns}{own})"));
+        }
+        if is_at_once {
+            statements.push("PRAGMA foreign_keys = OFF".to_owned());
+        }
+        statements.extend(self.rows.iter().map(|&sql| sql.to_owned()));
+        if is_at_once {
+            statements.push("PRAGMA foreign_keys = ON".to_owned());
+        } else {
+            let add = |(table, key): &(&str, &str)| format!("ALTER TABLE {table} ADD {key} {late}");
+            statements.extend(self.keys.iter().map(add));
+        }
+        let others = self.tables.iter().filter(|(table, _)| *table != "people");
+        let owned = others
+            .clone()
+            .map(|(it, _)| format!("[tables.{it}]\nowners = [\"who\"]\n"));
+        let removed = others.map(|(it, _)| format!("[[remove]]\ntable = \"{it}\"\n"));
+        let described: String = owned.chain(removed).collect();
+        Society::of(&statements, &description(&described), &[1, 2])
+    }
+}
+
+/// A column that is empty for a while may be the one by which other rows of the same person refer to
+/// theirs: the database refused the whole reveal, for good.
+pub(crate) fn rows_that_refer_to_an_emptied_column_wait_for_it() {
+    let invitations = Declared {
+        tables: &[
+            (
+                "people",
+                "id BIGINT PRIMARY KEY, name VARCHAR(20), code VARCHAR(10) UNIQUE, buddy VARCHAR(10)",
+            ),
+            (
+                "invites",
+                "id BIGINT PRIMARY KEY, code VARCHAR(10) UNIQUE NOT NULL, who BIGINT",
+            ),
+        ],
+        keys: &[
+            ("people", "FOREIGN KEY (code) REFERENCES invites(code)"),
+            ("people", "FOREIGN KEY (buddy) REFERENCES people(code)"),
+            ("invites", "FOREIGN KEY (who) REFERENCES people(id)"),
+        ],
+        rows: &[
+            "INSERT INTO people VALUES (1, 'one', 'c2', 'c2'), (2, 'two', 'c1', 'c1')",
+            "INSERT INTO invites VALUES (1, 'c2', 2), (2, 'c1', 1)",
+        ],
+    };
+    let in_a_circle = Declared {
+        tables: &[
+            ("people", "id BIGINT PRIMARY KEY, name VARCHAR(20)"),
+            (
+                "labels",
+                "id BIGINT PRIMARY KEY, code VARCHAR(10) UNIQUE NOT NULL, album BIGINT NOT NULL, who BIGINT",
+            ),
+            (
+                "albums",
+                "id BIGINT PRIMARY KEY, code VARCHAR(10) UNIQUE, cover BIGINT, who BIGINT",
+            ),
+            (
+                "photos",
+                "id BIGINT PRIMARY KEY, code VARCHAR(10) NOT NULL, who BIGINT",
+            ),
+        ],
+        keys: &[
+            ("labels", "FOREIGN KEY (album) REFERENCES albums(id)"),
+            ("albums", "FOREIGN KEY (code) REFERENCES labels(code)"),
+            ("albums", "FOREIGN KEY (cover) REFERENCES photos(id)"),
+            ("photos", "FOREIGN KEY (code) REFERENCES albums(code)"),
+        ],
+        rows: &[
+            "INSERT INTO people VALUES (1, 'one'), (2, 'two')",
+            "INSERT INTO labels VALUES (5, 'c5', 7, 2)",
+            "INSERT INTO albums VALUES (7, 'c5', 8, 1)",
+            "INSERT INTO photos VALUES (8, 'c5', 1)",
+        ],
+    };
+    if crate::connect().dialect() == Dialect::Mysql {
+        // It looks at keys row by row, and lets nobody of a circle leave.
+        return;
+    }
+    for (number, schema) in [invitations, in_a_circle].iter().enumerate() {
+        for order in [[1, 2], [2, 1]] {
+            all_come_back(schema, order, &format!("{number} {order:?}"));
+        }
+    }
+}
+
+fn all_come_back(schema: &Declared, order: [i64; 2], what: &str) {
+    let mut society = schema.society();
+    let gone = society.try_to_leave(None, false, None);
+    let gone = gone.unwrap_or_else(|error| panic!("{what} {error:?}")).id;
+    for user in order.into_iter().chain(order).chain(order) {
+        society.try_again(&[(user, gone)].into());
+    }
+    society.assert_as_before(what);
+}
+
+/// `PostgreSQL` refuses a row of which a part of such a key is NULL: with one column empty nobody came
+/// back, as each reveal was refused as a whole. Such an account waits.
+pub(crate) fn a_key_that_is_matched_full_is_not_emptied_in_part() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    let schema = Declared {
+        tables: &[
+            (
+                "people",
+                "id BIGINT PRIMARY KEY, name VARCHAR(20), org BIGINT, team BIGINT",
+            ),
+            (
+                "teams",
+                "org BIGINT NOT NULL, id BIGINT NOT NULL, who BIGINT, PRIMARY KEY (org, id)",
+            ),
+        ],
+        keys: &[(
+            "people",
+            "FOREIGN KEY (org, team) REFERENCES teams(org, id) MATCH FULL",
+        )],
+        rows: &[
+            "INSERT INTO people VALUES (1, 'one', 1, 12), (2, 'two', NULL, NULL)",
+            "INSERT INTO teams VALUES (1, 12, 2)",
+        ],
+    };
+    for order in [[1, 2], [2, 1]] {
+        all_come_back(&schema, order, &format!("{order:?}"));
     }
 }

@@ -154,7 +154,10 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
             refusals,
         })?;
     } else {
-        output.line(&format!("the specification fits: {}", tables.join(", ")))?;
+        output.line(&match tables.as_slice() {
+            [] => "the specification fits, and changes no table".to_owned(),
+            tables => format!("the specification fits: {}", tables.join(", ")),
+        })?;
         for note in crossings.iter().chain(&cautions) {
             output.line(&format!("  note: {note}"))?;
         }

@@ -7,9 +7,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Mysql;
 use crate::database::value::Value;
 use crate::database::{
-    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate,
-    Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
-    spoken_of,
+    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, Matching, OnDelete,
+    OnUpdate, Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers,
+    note_unique_keys, spoken_of,
 };
 
 /// Seconds in which a changed table may change again without a new time of change.
@@ -235,6 +235,7 @@ impl Mysql {
                     on_delete,
                     is_deferrable: false,
                     is_checked_late: false,
+                    matching: Matching::Simple,
                     on_update,
                 });
                 last = Some(key);

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
 use crate::database::{
-    Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate, Property,
-    Referrer, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
+    Catalog, Column, Database as _, DatabaseError, ForeignKey, Matching, OnDelete, OnUpdate,
+    Property, Referrer, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
 };
 
 /// The name of a row's place.
@@ -124,7 +124,8 @@ const UNIQUE_KEYS: &str = concat!(
 const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
            format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
-           (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text, k.condeferrable::text
+           (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text, k.condeferrable::text,
+           (k.confmatchtype = 'f')::text
       FROM pg_constraint k
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -273,7 +274,7 @@ impl Postgres {
             else {
                 continue;
             };
-            let [is_deferrable, on_update, is_late] = rest else {
+            let [is_deferrable, on_update, is_late, is_full] = rest else {
                 continue;
             };
             let is_checked_late = is_late.to_string() == "true";
@@ -289,6 +290,10 @@ impl Postgres {
             let is_new = last.replace(id.clone()).as_ref() != Some(id);
             let on_delete = OnDelete::of(&action.to_string());
             let on_update = OnUpdate::of(&on_update.to_string());
+            let matching = match is_full.to_string().as_str() {
+                "true" => Matching::Full,
+                _ => Matching::Simple,
+            };
             if is_new && is_own {
                 known.foreign_keys.push(ForeignKey {
                     columns: Vec::new(),
@@ -297,6 +302,7 @@ impl Postgres {
                     on_delete,
                     is_deferrable: is_deferrable.to_string() == "true",
                     is_checked_late,
+                    matching,
                     on_update,
                 });
             } else if is_new {

@@ -13,7 +13,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql, params_
 
 use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    ForeignKey, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
+    ForeignKey, Matching, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
 };
 use crate::database::value::Value;
 
@@ -301,6 +301,8 @@ impl Sqlite {
                     // `RESTRICT` is never put off, whatever else is.
                     is_deferrable: action == "NO ACTION",
                     is_checked_late: true,
+                    // It reads `MATCH FULL` and does not enforce it.
+                    matching: Matching::Simple,
                     on_update: OnUpdate::of(&row.get::<_, String>(5)?),
                 };
                 keys.push((id, key));

@@ -102,7 +102,7 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
     }
 }
 
-/// Notes the references of a circle to rows that their holder does not have.
+/// Notes the references with which rows of a circle can begin.
 fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], found: &mut Found) {
     let mut holders = circle.iter().filter_map(|at| graph.node_weight(*at));
     let holders = holders.next().map(|first| {
@@ -119,13 +119,10 @@ fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], f
             continue;
         };
         for edge in graph.edges(*at) {
-            let (to, (reference, counts)) = (edge.target(), edge.weight());
-            let Some(target) = graph
-                .node_weight(to)
-                .filter(|_| *counts && all.contains(&to))
-            else {
+            let (reference, counts) = edge.weight();
+            if !*counts || !all.contains(&edge.target()) {
                 continue;
-            };
+            }
             let may_begin =
                 !from.table.declares(reference) || live.emptiable(from.table, reference).is_some();
             let Some(key) =
@@ -133,7 +130,8 @@ fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], f
             else {
                 continue;
             };
-            for holder in from.holders.difference(&target.holders) {
+            // Rows that the same person has are waited for as long as that helps.
+            for holder in &from.holders {
                 found.add(holder, reference, key.clone());
             }
         }

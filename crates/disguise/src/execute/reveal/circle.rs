@@ -1,5 +1,6 @@
 //! Rows of several tables that wait for each other: they go back together, with references emptied until all are in.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::Copies;
@@ -344,7 +345,8 @@ impl<'a> Circles<'_, 'a> {
     fn narrow(&self, groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         loop {
             let among = among(groups);
-            let mut changed = false;
+            // A row whose column is emptied may be the parent of others by that column.
+            let changed = Cell::new(false);
             for (group, there) in groups.iter_mut().zip(there) {
                 let before = group.rows.len();
                 let of = (group.table, group.bag);
@@ -361,6 +363,7 @@ impl<'a> Circles<'_, 'a> {
                     let without = self.work.without(of, reference, &key);
                     if let Without::Empty(column) = without {
                         put(columns, row, column, Value::Null);
+                        changed.set(true);
                     }
                     without != Without::Waits
                 };
@@ -369,9 +372,11 @@ impl<'a> Circles<'_, 'a> {
                     let mut all = references.iter();
                     all.all(|reference| parent(reference, &mut it.row))
                 });
-                changed |= group.rows.len() < before;
+                if group.rows.len() < before {
+                    changed.set(true);
+                }
             }
-            if !changed {
+            if !changed.get() {
                 return;
             }
         }

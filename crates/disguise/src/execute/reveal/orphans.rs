@@ -44,9 +44,10 @@ impl Revealer<'_> {
             });
         }
         let nobody = self.nobody.get(index);
-        // A row that goes may be the parent of others by another reference.
+        // A row that goes, or whose column is emptied, may be the parent of others by another
+        // reference.
         loop {
-            let before = ready.len();
+            let mut is_settled = true;
             for of in &parents {
                 let by = &of.reference.to_columns;
                 let own: BTreeSet<Vec<u8>> = if of.reference.to_table == table.name {
@@ -69,15 +70,19 @@ impl Revealer<'_> {
                     match without {
                         Some(Without::Waits) => {
                             kept.push((original, KeptReason::ParentMissing));
+                            is_settled = false;
                             continue;
                         }
-                        Some(Without::Empty(column)) => put(columns, &mut row, column, Value::Null),
+                        Some(Without::Empty(column)) => {
+                            put(columns, &mut row, column, Value::Null);
+                            is_settled = false;
+                        }
                         Some(Without::Dangles) | None => {}
                     }
                     ready.push((original, row));
                 }
             }
-            if ready.len() == before {
+            if is_settled {
                 return Ok(());
             }
         }
@@ -97,7 +102,9 @@ impl Revealer<'_> {
             return Ok(done);
         }
         let back = self.take_back_orphans(table, columns, (ready, &refused))?;
-        let done = done.saturating_sub(back.len());
+        let what = "more rows were taken back than went back";
+        let done = done.checked_sub(back.len());
+        let done = done.ok_or(Error::Defect { what })?;
         kept.append(&mut refused);
         kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
         Ok(done)
