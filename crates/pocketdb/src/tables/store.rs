@@ -177,7 +177,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Rolls back every row inserted since the last commit.
     ///
     /// # Errors
-    /// [`Error::Tampered`] when the last committed page fails authentication.
+    /// [`Error::Tampered`] when the last committed page fails authentication, or a failure of the
+    /// device. The handle is then poisoned: it does not know the committed rows any more.
     pub fn rollback(&mut self) -> Result<()> {
         self.usable()?;
         self.tables.base.rows = self
@@ -190,7 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .map(|table| table.rows);
         self.tables.summary.clear_stretches();
         let result = self.tables.base.pager.waiting().rollback();
-        self.tables.base.pager.poison_after(Ok(result?))
+        Ok(self.tables.base.pager.poison_after(result)?)
     }
 
     /// Returns the number of rows of `table`, including those of the open transaction.

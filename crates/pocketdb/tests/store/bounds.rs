@@ -1,6 +1,6 @@
 //! Limits are errors, the work per commit is bounded, and memory does not grow with the rows.
 
-use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
+use probity_pocketdb::flash::{BLOCK_PAGES, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{ColumnDefinition, Error, RowId, Store, TableId};
 
@@ -214,6 +214,45 @@ fn a_failed_operation_poisons_the_handle_until_it_is_opened_again() {
     flash.change(Simulator::restore_power);
     let store = Store::open(flash, secure, MEMORY).unwrap();
     assert_eq!(store.count(TABLES[0]), 0);
+}
+
+/// A rollback that failed left a handle that went on without the waiting rows, and the next commit
+/// lost them.
+#[test]
+fn a_rollback_that_fails_poisons_the_handle() {
+    let flash = Shared::new(Simulator::new(48));
+    let secure = Shared::new(MemoryStore::new(STORE_BYTES));
+    let mut store = Store::create(flash.clone(), secure.clone(), &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
+    let pages = |flash: &Shared<Simulator>| {
+        let all = 0..48 * BLOCK_PAGES;
+        let mut programmed = Vec::new();
+        flash.change(|chip| programmed = all.filter(|page| chip.is_programmed(*page)).collect());
+        programmed
+    };
+    for number in 0..300 {
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+        store.commit().unwrap();
+    }
+    let before = pages(&flash);
+    store.insert(TABLES[0], &row(0, 300), &[]).unwrap();
+    store.commit().unwrap();
+    let mut last = pages(&flash);
+    last.retain(|page| !before.contains(page));
+    store.insert(TABLES[0], &row(0, 301), &[]).unwrap();
+    // Other pages take the place of the last committed one in memory.
+    let mut found = [0; 160];
+    for id in 1..=250 {
+        store.read(TABLES[0], RowId::new(id), &mut found).unwrap();
+    }
+    let flip = |page: &u32| flash.change(|chip| chip.flip_bit(*page, 99));
+    last.iter().for_each(flip);
+    assert!(matches!(store.rollback(), Err(Error::Tampered { .. })));
+    assert_eq!(store.commit(), Err(Error::Poisoned));
+    last.iter().for_each(flip);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    assert_eq!(store.count(TABLES[0]), 301);
+    store.verify().unwrap();
 }
 
 #[test]

@@ -98,12 +98,40 @@ impl Revealer<'_> {
                 }
             }
             let asked: Vec<Vec<Value>> = parents.iter().map(|(_, to)| to.clone()).collect();
-            let there = present(self.database, &key.to_table, &key.to_columns, &asked)?;
+            let mut there = present(self.database, &key.to_table, &key.to_columns, &asked)?;
+            if key.to_table == table.name && key.to_columns.iter().any(|it| it == column) {
+                let of = (rows.as_slice(), &targets);
+                there.extend(self.changing_along(table, (&key.to_columns, column), of)?);
+            }
             let gone = parents.into_iter();
             let gone = gone.filter(|(_, to)| !there.contains(&encoded(to)));
             orphans.extend(gone.map(|(name, _)| name));
         }
         Ok(orphans)
+    }
+
+    /// Returns the keys that rows of a table have once `column` of each has its value of `targets`:
+    /// rows of one table that refer to each other by the column itself change together.
+    fn changing_along(
+        &mut self,
+        table: &ResolvedTable,
+        (columns, column): (&[String], &str),
+        (rows, targets): (&[Vec<Value>], &BTreeMap<Vec<u8>, &Value>),
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let by = &table.identity;
+        let wanted = [by.as_slice(), columns].concat();
+        let found = select_keys(self.database, &table.name, &wanted, by, rows)?;
+        let mut keys = BTreeSet::new();
+        for row in found {
+            let target = targets.get(&encoded(&picked(&wanted, &row, by)));
+            let (Some(target), Some(key)) = (target, row.get(by.len()..)) else {
+                continue;
+            };
+            let mut key = key.to_vec();
+            put(columns, &mut key, column, (*target).clone());
+            keys.insert(encoded(&key));
+        }
+        Ok(keys)
     }
 
     /// Makes the database check deferred keys at once, until [`Self::check_late`]. Returns whether
@@ -134,8 +162,7 @@ impl Revealer<'_> {
 }
 
 /// Returns the keys of a table that hold `column` and are checked at the commit. Of owner columns,
-/// only keys to more than the person count, who is looked up anyway. Rows of one table that refer
-/// to each other by the column itself change together.
+/// only keys to more than the person count, who is looked up anyway.
 fn own_keys<'t>(
     table: &'t ResolvedTable,
     (column, owner): (&'t str, bool),
@@ -143,10 +170,9 @@ fn own_keys<'t>(
     let is_among = move |names: &[String]| names.iter().any(|it| it == column);
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(move |key| {
-        let is_itself = key.to_table == table.name && is_among(&key.to_columns);
         let mut others = table.references.iter().map(|it| &it.columns);
         let counts = !owner || others.any(|it| *it == key.columns);
-        key.is_checked_late && !is_itself && is_among(&key.columns) && counts
+        key.is_checked_late && is_among(&key.columns) && counts
     })
 }
 

@@ -69,8 +69,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             && self.tables.base.has_changes()
             && self.tables.base.pager.usable().is_ok()
         {
-            self.rollback()?;
             self.in_transaction = false;
+            // A rollback that fails poisons the store; the first error says more.
+            let _poisons = self.rollback();
         }
         let dropped = self.tables.base.pager.drop_temporary();
         result.and_then(|outcome| Ok(dropped.map(|()| outcome)?))
