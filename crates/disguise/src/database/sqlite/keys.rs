@@ -1,11 +1,46 @@
-//! Keys of a table that leave no two rows alike, as `SQLite` compares its columns.
+//! Keys of a table: those that leave no two rows alike, as `SQLite` compares its columns, and
+//! foreign ones.
 
 use rusqlite::ErrorCode;
 
 use super::{Sqlite, checks};
-use crate::database::{CatalogTable, Dialect};
+use crate::database::{CatalogTable, Dialect, ForeignKey, Matching, OnDelete, OnUpdate};
 
 impl Sqlite {
+    /// Returns the declared foreign keys of a table.
+    pub(super) fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {
+        let mut statement = self.connection.prepare(
+            "SELECT id, \"from\", \"table\", coalesce(\"to\", ''), on_delete, on_update
+               FROM pragma_foreign_key_list(?) ORDER BY id, seq",
+        )?;
+        let mut rows = statement.query([name])?;
+        let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: i64 = row.get(0)?;
+            let action: String = row.get(4)?;
+            if keys.last().is_none_or(|(last, _)| *last != id) {
+                let key = ForeignKey {
+                    columns: Vec::new(),
+                    to_table: row.get(2)?,
+                    to_columns: Vec::new(),
+                    on_delete: OnDelete::of(&action),
+                    // `RESTRICT` is never put off, whatever else is.
+                    is_deferrable: action == "NO ACTION",
+                    is_checked_late: true,
+                    // It reads `MATCH FULL` and does not enforce it.
+                    matching: Matching::Simple,
+                    on_update: OnUpdate::of(&row.get::<_, String>(5)?),
+                };
+                keys.push((id, key));
+            }
+            if let Some((_, key)) = keys.last_mut() {
+                key.columns.push(row.get(1)?);
+                key.to_columns.push(row.get(3)?);
+            }
+        }
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+
     /// Returns the keys that hold for all rows, on columns with their own comparison. A `rowid`
     /// column is a key without an index.
     pub(super) fn unique_keys(

@@ -13,7 +13,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql, params_
 
 use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    ForeignKey, Matching, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
+    Property, Rule, Said, Words, spoken_of,
 };
 use crate::database::value::Value;
 
@@ -280,39 +280,6 @@ impl Sqlite {
         let taken = |column: &Column| column.name.eq_ignore_ascii_case(ROW_PLACE);
         let has = !without_rowid && !table.columns.iter().any(taken);
         Ok(has.then(|| ROW_PLACE.to_owned()))
-    }
-
-    fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {
-        let mut statement = self.connection.prepare(
-            "SELECT id, \"from\", \"table\", coalesce(\"to\", ''), on_delete, on_update
-               FROM pragma_foreign_key_list(?) ORDER BY id, seq",
-        )?;
-        let mut rows = statement.query([name])?;
-        let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id: i64 = row.get(0)?;
-            let action: String = row.get(4)?;
-            if keys.last().is_none_or(|(last, _)| *last != id) {
-                let key = ForeignKey {
-                    columns: Vec::new(),
-                    to_table: row.get(2)?,
-                    to_columns: Vec::new(),
-                    on_delete: OnDelete::of(&action),
-                    // `RESTRICT` is never put off, whatever else is.
-                    is_deferrable: action == "NO ACTION",
-                    is_checked_late: true,
-                    // It reads `MATCH FULL` and does not enforce it.
-                    matching: Matching::Simple,
-                    on_update: OnUpdate::of(&row.get::<_, String>(5)?),
-                };
-                keys.push((id, key));
-            }
-            if let Some((_, key)) = keys.last_mut() {
-                key.columns.push(row.get(1)?);
-                key.to_columns.push(row.get(3)?);
-            }
-        }
-        Ok(keys.into_iter().map(|(_, key)| key).collect())
     }
 }
 
