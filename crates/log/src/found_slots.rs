@@ -136,7 +136,9 @@ impl FoundSlots {
         returned.retain(|slot| self.is_given_up(*slot));
         returned.sort_unstable();
         let mut ranges = Vec::new();
-        returned.into_iter().for_each(|slot| add(&mut ranges, slot));
+        for slot in returned {
+            add(&mut ranges, slot);
+        }
         for slots in ranges {
             repairs.note(Repair::of_log(RepairKind::Returned, slots));
         }
