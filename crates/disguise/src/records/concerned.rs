@@ -58,7 +58,7 @@ const UNTOLD: &str = "a person, whose rows may be among them because a table, an
 pub(crate) fn note_removed<'b>(removed: &mut RemovedRows<'b>, bag: &'b Bag) {
     for section in &bag.sections {
         if let Some((columns, rows)) = section.whole_rows() {
-            removed.add(&section.table, columns, rows.into_iter());
+            removed.add(&section.table, columns, rows);
         }
     }
 }

@@ -55,15 +55,18 @@ impl Change {
     }
 }
 
+/// Whole rows of a section.
+pub(crate) type WholeRows<'s> = Box<dyn Iterator<Item = &'s [Value]> + 's>;
+
 impl Section {
     /// Returns the whole rows with their columns, if it contains whole rows.
-    pub(crate) fn whole_rows(&self) -> Option<(&[String], Vec<&[Value]>)> {
+    pub(crate) fn whole_rows(&self) -> Option<(&[String], WholeRows<'_>)> {
         match &self.change {
             Change::Removed { columns, rows } => {
-                Some((columns, rows.iter().map(Vec::as_slice).collect()))
+                Some((columns, Box::new(rows.iter().map(Vec::as_slice))))
             }
             Change::Copied { columns, rows, .. } => {
-                Some((columns, rows.iter().map(|it| it.row.as_slice()).collect()))
+                Some((columns, Box::new(rows.iter().map(|it| it.row.as_slice()))))
             }
             Change::Modified { .. } | Change::Decorrelated { .. } => None,
         }

@@ -117,9 +117,7 @@ pub(super) fn rows_of<'b>(
     let sections = sections.filter(move |(_, it)| it.table == table);
     sections.flat_map(|(principal, section)| {
         let whole = section.whole_rows().into_iter();
-        whole.flat_map(move |(columns, rows)| {
-            rows.into_iter().map(move |row| (principal, columns, row))
-        })
+        whole.flat_map(move |(columns, rows)| rows.map(move |row| (principal, columns, row)))
     })
 }
 

@@ -55,7 +55,7 @@ impl Applier<'_> {
         let key = &table.ok_or(Error::Defect { what })?.identity;
         let named = section.table.as_str();
         if let Some((columns, rows)) = section.whole_rows() {
-            let keys = rows.iter().map(|row| encoded(&picked(columns, row, key)));
+            let keys = rows.map(|row| encoded(&picked(columns, row, key)));
             recorded.rows.extend(keys.map(|key| (named, key)));
         }
         match &section.change {

@@ -57,7 +57,7 @@ impl Revealer<'_> {
             for (table, by) in all.iter().filter(|(table, _)| *table == section.table) {
                 let names = own.entry((table.clone(), by.clone())).or_default();
                 if let Some((columns, rows)) = section.whole_rows() {
-                    let keys = rows.iter().map(|row| picked(columns, row, by));
+                    let keys = rows.map(|row| picked(columns, row, by));
                     names.extend(keys.map(|key| encoded(&key)));
                 }
             }

@@ -48,7 +48,6 @@ impl Revealer<'_> {
         closed.sort();
         // With several disguises the newer one may still be undone, and then the older one must be tried again.
         self.settle = disguises.len() == 1;
-        self.waits.begins = false;
         loop {
             // Records of readers whom rows still lack may be those of an older disguise.
             due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
