@@ -16,7 +16,9 @@ use crate::journal::History;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
 use crate::set_aside;
-use crate::slots::{OTHER_PSEUDONYMS, SLOTS, advice, broken, read_slots, readable, surplus};
+use crate::slots::{
+    OTHER_PSEUDONYMS, Pseudonym, SLOTS, advice, broken, read_slots, readable, surplus,
+};
 use crate::subjects::{FOLDER, Known, SLOT_LENGTH};
 
 /// The slots as an opening finds them.
@@ -31,19 +33,30 @@ pub(crate) struct FoundSlots {
     signed: SlotsDigest,
     /// Slots that an accepted loss left void and whose keys may be there again: the journal names
     /// them as void.
-    given_up: Vec<Range<u64>>,
+    given_up: GivenUpSlots,
     /// Slots that count as void now.
     void: Vec<Range<u64>>,
     /// Slots that were durable before the last of them were written: those are whole or were
     /// damaged later.
     durable: u64,
     /// Slots that do not open though no record says that they are erased.
-    closed: Vec<u64>,
+    closed: BTreeSet<u64>,
     /// Slots that the journal does not count, of subjects that have one already: the log makes no
     /// second one.
-    doubled: Vec<u64>,
+    doubled: BTreeSet<u64>,
+    /// The pseudonyms of slots that open and are not kept.
+    pub(crate) unkept: BTreeSet<Pseudonym>,
     pub(crate) unfinished: Vec<u64>,
     length: u64,
+}
+
+/// The slots that an accepted loss left void.
+#[derive(Default)]
+struct GivenUpSlots {
+    slots: Vec<Range<u64>>,
+    /// The subjects of the frames whose keys were given up. A key of anybody else was never lost
+    /// there.
+    subjects: BTreeSet<Pseudonym>,
 }
 
 impl FoundSlots {
@@ -56,12 +69,13 @@ impl FoundSlots {
         wrapping: &WrappingKey,
         history: &History,
     ) -> Result<Self, LogError> {
-        Self::read_past(files, wrapping, history, &[])
+        Self::read_past(files, wrapping, history, GivenUpSlots::default())
     }
 
     /// Reads slots of which the journal names others than were signed for: keys that were put back
-    /// after their loss was accepted. Returns nothing unless all slots but those that the acceptance
-    /// left void are the ones that the journal names, and none of a subject was named since.
+    /// after their loss was accepted, of `subjects`. Returns nothing unless all slots but those that
+    /// the acceptance left void are the ones that the journal names, and none of a subject was named
+    /// since.
     ///
     /// # Errors
     /// Errors of the storage.
@@ -69,12 +83,14 @@ impl FoundSlots {
         files: &Files,
         wrapping: &WrappingKey,
         history: &History,
+        subjects: BTreeSet<Pseudonym>,
     ) -> Result<Option<Self>, LogError> {
-        let void = history.void_slots();
-        if void.is_empty() {
+        let slots = history.void_slots().to_vec();
+        if slots.is_empty() {
             return Ok(None);
         }
-        let mut found = Self::read_past(files, wrapping, history, void)?;
+        let given_up = GivenUpSlots { slots, subjects };
+        let mut found = Self::read_past(files, wrapping, history, given_up)?;
         // A subject that was made since in a slot that the journal does not name yet would lose it.
         if found.check(history).is_err() || !found.doubled.is_empty() {
             return Ok(None);
@@ -89,10 +105,10 @@ impl FoundSlots {
         files: &Files,
         wrapping: &WrappingKey,
         history: &History,
-        given_up: &[Range<u64>],
+        given_up: GivenUpSlots,
     ) -> Result<Self, LogError> {
         let mut found = Self {
-            given_up: given_up.to_vec(),
+            given_up,
             ..Self::default()
         };
         let mut named = SlotsDigest::default();
@@ -126,7 +142,7 @@ impl FoundSlots {
     }
 
     fn is_given_up(&self, number: u64) -> bool {
-        self.given_up.iter().any(|slots| slots.contains(&number))
+        self.given_up.slots.iter().any(|it| it.contains(&number))
     }
 
     /// Notes the slots of an accepted loss whose keys are there again, and those that are void: a
@@ -143,7 +159,7 @@ impl FoundSlots {
             repairs.note(Repair::of_log(RepairKind::Returned, slots));
         }
         // Of the slots that the journal names, only those of the accepted loss may be void.
-        let first = if self.given_up.is_empty() {
+        let first = if self.given_up.slots.is_empty() {
             history.slots.count
         } else {
             0
@@ -173,18 +189,25 @@ impl FoundSlots {
             return false;
         }
         let Ok(secret) = slot.open(wrapping, number) else {
-            self.closed.push(number);
+            self.closed.insert(number);
             return false;
         };
-        let is_counted = number < history.slots.count && !self.is_given_up(number);
+        let label = slot.label();
+        let is_given_up = self.is_given_up(number);
+        if is_given_up && !self.given_up.subjects.contains(&label.pseudonym) {
+            self.closed.insert(number);
+            self.unkept.insert(label.pseudonym);
+            return false;
+        }
+        let is_counted = number < history.slots.count && !is_given_up;
         // A key that was put back of a subject that has another one is nobody's: with two slots of
         // one name an erasure would leave one behind.
         let other = self.known.get(&secret.name).map(|known| known.slot);
         if other.is_some_and(|other| !is_counted || self.is_given_up(other)) {
-            self.doubled.push(number);
+            self.doubled.insert(number);
+            self.unkept.insert(label.pseudonym);
             return false;
         }
-        let label = slot.label();
         self.durable = self.durable.max(label.durable);
         let known = Known {
             slot: number,
@@ -245,14 +268,11 @@ impl FoundSlots {
         self.void.retain(|slots| !slots.is_empty());
         while self.count < count {
             // The file has no slot there, or an invalid one.
-            if self.closed.binary_search(&self.count).is_err() {
-                self.closed.push(self.count);
-            }
+            self.closed.insert(self.count);
             add(&mut self.void, self.count);
             self.digest = self.digest.then(&VOID);
             self.count = self.count.saturating_add(1);
         }
-        self.closed.sort_unstable();
     }
 
     /// Writes the slots again that may not be durable, and sets aside those that do not open; see
@@ -289,8 +309,7 @@ impl FoundSlots {
 
     /// Returns whether slot `number` holds no key that may be used.
     fn is_void(&self, number: u64) -> bool {
-        let (closed, doubled) = (&self.closed, &self.doubled);
-        closed.binary_search(&number).is_ok() || doubled.binary_search(&number).is_ok()
+        self.closed.contains(&number) || self.doubled.contains(&number)
     }
 
     /// Keeps a copy of every byte that is not kept in its place.

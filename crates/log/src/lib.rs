@@ -26,6 +26,7 @@ mod evidence;
 mod files;
 mod filtering;
 mod found_slots;
+mod given_up;
 mod head_origin;
 mod head_signer;
 mod heads;

@@ -1,6 +1,6 @@
 //! Opens sealed frames for holders of the root key: for reading and for the keyed check.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
@@ -154,6 +154,15 @@ impl Opener {
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs::new(certified));
+        self
+    }
+
+    /// Treats the subjects with these pseudonyms as if no slot held their keys: the opening keeps
+    /// none of them.
+    pub(crate) fn without(self, unkept: &BTreeSet<Pseudonym>) -> Self {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        slots.disown(unkept);
+        drop(slots);
         self
     }
 
@@ -487,30 +496,53 @@ impl<'a> Opening<'a> {
             let reason = "is of another stream, or sealed in another way";
             return Err(DecodeError::new("frame", 0, reason));
         }
-        let key = self.epoch_section_key(frame, 0);
-        let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
+        let (shared, tokens) = self.open_shared(frame)?;
         let mut opened = Opened {
             version: frame.clear.header.version(),
-            shared: OpenSection {
-                body,
-                key,
-                shares: None,
-            },
+            shared,
             subjects: Vec::new(),
         };
-        let columns = opened.shared.columns()?;
-        check_directory(&frame.clear, &columns, self.config.erasable)?;
-        if !self.config.erasable {
-            drop(columns);
-            return Ok(opened);
-        }
-        let tokens: Vec<Vec<u8>> = pseudonyms(&columns).map(<[u8]>::to_vec).collect();
-        drop(columns);
         for (number, tokens) in (1..).zip(&tokens) {
             let section = self.open_section(frame, tokens, number)?;
             opened.subjects.push(section);
         }
         Ok(opened)
+    }
+
+    /// Opens the shared section, which has the pseudonyms of each section of subjects.
+    fn open_shared(
+        &mut self,
+        frame: &Frame<'_>,
+    ) -> Result<(OpenSection, Vec<Vec<u8>>), DecodeError> {
+        let key = self.epoch_section_key(frame, 0);
+        let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
+        let shared = OpenSection {
+            body,
+            key,
+            shares: None,
+        };
+        let columns = shared.columns()?;
+        check_directory(&frame.clear, &columns, self.config.erasable)?;
+        let tokens = if self.config.erasable {
+            pseudonyms(&columns).map(<[u8]>::to_vec).collect()
+        } else {
+            Vec::new()
+        };
+        drop(columns);
+        Ok((shared, tokens))
+    }
+
+    /// The pseudonyms of the subjects of `frame`, which a holder of the log's keys sealed.
+    ///
+    /// # Errors
+    /// When the shared section does not open.
+    pub(crate) fn subjects_of(
+        &mut self,
+        frame: &Frame<'_>,
+    ) -> Result<BTreeSet<Pseudonym>, DecodeError> {
+        let (_, tokens) = self.open_shared(frame)?;
+        let of_sections = tokens.iter().map(|tokens| tokens.as_chunks().0);
+        Ok(of_sections.flatten().copied().collect())
     }
 
     /// Opens section `number`, which is about the subjects with these pseudonyms. Returns nothing,

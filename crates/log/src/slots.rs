@@ -2,7 +2,7 @@
 //!
 //! `docs/format.md`, "Subject keys".
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use probity_format::Version;
 use probity_format::content::PSEUDONYM_BYTES;
@@ -155,6 +155,8 @@ pub(crate) struct Unopened {
 pub(crate) struct Slots {
     version: Version,
     keys: HashMap<Pseudonym, SubjectKey>,
+    /// Subjects whose keys are not used, though slots hold them.
+    disowned: BTreeSet<Pseudonym>,
     unopened: BTreeMap<u64, Unopened>,
     /// Slots up to the last that opens or is empty: those behind are being written, or torn.
     count: u64,
@@ -182,6 +184,7 @@ impl Slots {
         let mut slots = Self {
             version,
             keys: HashMap::new(),
+            disowned: BTreeSet::new(),
             unopened: BTreeMap::new(),
             count: 0,
             durable: 0,
@@ -217,6 +220,12 @@ impl Slots {
         Ok(length != self.length || !self.is_final)
     }
 
+    /// Forgets the keys of the subjects with these pseudonyms, and reads none of them again.
+    pub(crate) fn disown(&mut self, unkept: &BTreeSet<Pseudonym>) {
+        self.disowned.clone_from(unkept);
+        self.keys.retain(|pseudonym, _| !unkept.contains(pseudonym));
+    }
+
     /// Reads the slots of `range`.
     fn read_from(
         &mut self,
@@ -234,7 +243,9 @@ impl Slots {
             }
             if let Ok(secret) = slot.open(wrapping, number) {
                 self.durable = self.durable.max(label.durable);
-                self.keys.insert(label.pseudonym, secret.key);
+                if !self.disowned.contains(&label.pseudonym) {
+                    self.keys.insert(label.pseudonym, secret.key);
+                }
                 self.count = self.count.max(next);
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! Opens a log for writing: repairs the leftovers of a crash, moves the signing key on, starts the
 //! threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -270,16 +270,21 @@ impl Recovering<'_> {
         may_change: impl FnOnce() -> Result<(), LogError>,
     ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
         let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
-        let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
-        let opener = opener.with_history(self.history);
-        let mut missed = KeysMissed::default();
-        let found = self.find(&opener, &mut missed)?;
+        let (opener, again);
+        opener = self.opener(&slots)?;
+        let (mut found, mut missed) = self.find(&opener)?;
         let mut is_back = false;
         if let Err(refused) = slots.check(self.history) {
-            let back = FoundSlots::put_back(self.files, self.wrapping, self.history)?;
+            let Some(back) = self.put_back(&mut found)? else {
+                return Err(refused);
+            };
+            slots = back;
+            again = self.opener(&slots)?;
+            (found, missed) = self.find(&again)?;
             // Without the keys made since, they are not the slots of this log.
-            let back = back.filter(|_| missed.subjects() == 0);
-            slots = back.ok_or(refused)?;
+            if missed.subjects() > 0 {
+                return Err(refused);
+            }
             is_back = true;
         }
         if !self.accept_loss {
@@ -359,13 +364,29 @@ impl Recovering<'_> {
         })
     }
 
-    /// The streams as they are, in the order in which the journal created them.
+    /// The keys of the subjects as the opening keeps them.
+    fn opener(&self, slots: &FoundSlots) -> Result<Opener, LogError> {
+        let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
+        Ok(opener.with_history(self.history).without(&slots.unkept))
+    }
+
+    /// The slots with keys that were put back, if that is all that changed.
+    fn put_back(&self, found: &mut [FoundStream<'_>]) -> Result<Option<FoundSlots>, LogError> {
+        let mut subjects = BTreeSet::new();
+        for stream in found {
+            subjects.append(&mut stream.given_up()?);
+        }
+        FoundSlots::put_back(self.files, self.wrapping, self.history, subjects)
+    }
+
+    /// The streams as they are, in the order in which the journal created them, and the keys that
+    /// their unsigned frames lack.
     fn find<'b>(
         &'b self,
         opener: &'b Opener,
-        missed: &mut KeysMissed,
-    ) -> Result<Vec<FoundStream<'b>>, LogError> {
+    ) -> Result<(Vec<FoundStream<'b>>, KeysMissed), LogError> {
         let mut all = Vec::new();
+        let mut missed = KeysMissed::default();
         for (ordinal, (name, config)) in (0..).zip(&self.history.streams) {
             let identity = Identity::new(self.geometry, name, config);
             let id = identity.id;
@@ -396,7 +417,7 @@ impl Recovering<'_> {
                     .then(|| Opening::new(opener, name, id, *config)),
                 noted: Vec::new(),
             };
-            let found = recovery.find(missed)?;
+            let found = recovery.find(&mut missed)?;
             if is_journal {
                 check_read(self.history, found.size())?;
             }
@@ -411,7 +432,7 @@ impl Recovering<'_> {
             self.check_losses(name, found.size())?;
             all.push(found);
         }
-        Ok(all)
+        Ok((all, missed))
     }
 }
 

@@ -20,6 +20,7 @@ mod losses;
 mod notes;
 mod older;
 mod sibling;
+mod stolen_key;
 mod strange;
 mod tail;
 

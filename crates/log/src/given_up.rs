@@ -1,0 +1,75 @@
+//! The subjects of the frames whose keys were given up. Only their keys are taken back.
+
+use std::collections::BTreeSet;
+
+use crate::error::LogError;
+use crate::records::Records;
+use crate::repairs::RepairKind;
+use crate::scan::{Position, scan_believed};
+use crate::settling::FoundStream;
+use crate::slots::Pseudonym;
+
+impl FoundStream<'_> {
+    /// The pseudonyms in the frames of this stream that accepted losses of keys name, as far as the
+    /// frames are whole and of this log.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub(crate) fn given_up(&mut self) -> Result<BTreeSet<Pseudonym>, LogError> {
+        let name = self.recovery.name;
+        let losses = self.recovery.history.losses.iter();
+        let losses = losses.map(|accepted| &accepted.loss);
+        let closed = losses.filter(|it| it.kind == RepairKind::Closed && it.stream == *name);
+        let mut subjects = BTreeSet::new();
+        for loss in closed {
+            self.add_subjects((loss.from, loss.to), &mut subjects)?;
+        }
+        Ok(subjects)
+    }
+
+    /// Adds the pseudonyms in the frames from number `from` up to `to`.
+    fn add_subjects(
+        &mut self,
+        (from, to): (u64, u64),
+        subjects: &mut BTreeSet<Pseudonym>,
+    ) -> Result<(), LogError> {
+        let start = Position::start(self.recovery.identity);
+        // Records that are damaged lead nowhere.
+        for mut position in self.position_before(from).into_iter().chain([start]) {
+            let recovery = &mut self.recovery;
+            let (epochs, opening) = (&mut recovery.epochs, &mut recovery.opening);
+            let Some(opening) = opening else {
+                break;
+            };
+            let _end = scan_believed(
+                recovery.files,
+                recovery.name,
+                &mut position,
+                // The key of its opening shows that the log sealed it, signed for or not.
+                &mut |record, frame| record.frame < to && epochs.authenticate(frame),
+                &mut |record, frame| {
+                    if record.frame >= from
+                        && let Ok(mut named) = opening.subjects_of(frame)
+                    {
+                        subjects.append(&mut named);
+                    }
+                    Ok::<(), LogError>(())
+                },
+            )?;
+            if position.next_frame >= to {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The nearest position before frame `frame` that the records show.
+    fn position_before(&self, frame: u64) -> Option<Position> {
+        let recovery = &self.recovery;
+        let (files, name) = (recovery.files, recovery.name);
+        let mut records = Records::new(files, name, recovery.identity, self.signed_size);
+        let before = frame.min(self.signed_size).checked_sub(1)?;
+        let record = records.of_frame(before).ok()??;
+        records.behind(&record).ok()?
+    }
+}
