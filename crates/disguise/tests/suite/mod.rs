@@ -49,6 +49,7 @@ macro_rules! for_every_claim {
             circles_over_several_chunks_come_back
             rows_that_refer_to_an_emptied_column_wait_for_it
             a_key_that_is_matched_full_is_not_emptied_in_part
+            a_circle_whose_rows_may_not_be_without_a_reference_goes_back_whole
             an_emptied_column_of_a_key_to_its_own_table_is_filled_in_turn
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references

@@ -8,6 +8,7 @@ use super::put_back::{lacking, names_one_of};
 use super::rewrite::is_constraint;
 use super::unawaited::{Keys, Without};
 use super::{Revealer, Sections, fits};
+use crate::database::Matching;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::section::{Change, Section};
@@ -51,6 +52,8 @@ struct Waiting {
     /// The slot of a shared row, whose copies are void once it is back.
     slot: Option<Vec<u8>>,
     is_in: bool,
+    /// The columns that are NULL until the rows to which they refer are in as well.
+    emptied: Vec<String>,
 }
 
 /// Whole rows that are gone, each with its slot if it is shared.
@@ -84,7 +87,7 @@ impl<'a> Circles<'_, 'a> {
                 return Ok(false);
             }
             self.control(SAVEPOINT)?;
-            let all = self.insert_groups(&mut groups)?;
+            let all = self.insert_groups(&mut groups, &there, &spelled)?;
             let done = all && self.refill(&groups)?;
             if !done {
                 self.control(BACK)?;
@@ -195,6 +198,7 @@ impl<'a> Circles<'_, 'a> {
                     row: owned.filter(|_| may_return)?,
                     slot,
                     is_in: false,
+                    emptied: Vec::new(),
                 })
             });
             let mut references = table.references.clone();
@@ -319,7 +323,7 @@ impl<'a> Circles<'_, 'a> {
         let mut spelled = Spelled::new();
         for (group, there) in groups.iter().zip(there) {
             for reference in group.references.iter().filter(|it| it.columns.len() == 1) {
-                let keys = waiting_keys(groups, reference);
+                let keys = waiting_keys(groups, reference, |_| true);
                 let known: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
                 let names = group.rows.iter();
                 let names = names.filter_map(|it| key(&group.columns, reference, &it.row));
@@ -344,7 +348,7 @@ impl<'a> Circles<'_, 'a> {
     /// wait for them.
     fn narrow(&self, groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         loop {
-            let among = among(groups);
+            let among = among(groups, |_| true);
             // A row whose column is emptied may be the parent of others by that column.
             let changed = Cell::new(false);
             for (group, there) in groups.iter_mut().zip(there) {
@@ -382,25 +386,45 @@ impl<'a> Circles<'_, 'a> {
         }
     }
 
-    /// Inserts rows, repeatedly while that brings more in; references that may be empty are empty
-    /// at first. Returns whether all are in.
-    fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
+    /// Inserts rows, repeatedly while that brings more in. Returns whether all are in.
+    ///
+    /// A row goes in as it was where the database may check its references later. Else those
+    /// references are empty at first whose rows are not in yet.
+    fn insert_groups(
+        &mut self,
+        groups: &mut [Group<'_>],
+        there: &[Keys],
+        spelled: &Spelled,
+    ) -> Result<bool, Error> {
         loop {
+            let known = among(groups, |it| it.is_in);
             let (mut helped, mut all) = (false, true);
-            for group in groups.iter_mut() {
-                let empty = emptied(group.table, &group.references);
+            for (group, there) in groups.iter_mut().zip(there) {
+                let (table, columns) = (group.table, &group.columns);
+                let dangling = &group.dangling;
+                let is_met = |reference: &Reference, key: &[Value]| {
+                    dangling.allows(reference, key)
+                        || holds(there, reference, key)
+                        || is_among(&known, spelled, reference, key)
+                };
+                let mut keys = table.catalog.foreign_keys.iter();
+                let is_late = keys.any(|key| key.is_checked_late);
                 for it in group.rows.iter_mut().filter(|it| !it.is_in) {
-                    let mut row = it.row.clone();
-                    for column in &empty {
-                        put(&group.columns, &mut row, column, Value::Null);
+                    let unmet = |reference: &&Reference| {
+                        let key = key(columns, reference, &it.row);
+                        key.is_some_and(|key| !is_met(reference, &key))
+                    };
+                    it.emptied = emptied(table, group.references.iter().filter(unmet));
+                    if is_late && self.insert(table, columns, &it.row)? {
+                        it.emptied.clear();
+                        it.is_in = true;
+                    } else if !is_late || !it.emptied.is_empty() {
+                        let mut row = it.row.clone();
+                        for column in &it.emptied {
+                            put(columns, &mut row, column, Value::Null);
+                        }
+                        it.is_in = self.insert(table, columns, &row)?;
                     }
-                    let (table, columns) = (group.table, &group.columns);
-                    let one = std::slice::from_ref(&row);
-                    let mut done = try_insert(self.work.database, table, columns, one)?;
-                    if done == Inserted::Refused {
-                        done = lax::insert(self.work.database, table, columns, &row)?;
-                    }
-                    it.is_in = done == Inserted::All;
                     helped |= it.is_in;
                     all &= it.is_in;
                 }
@@ -411,22 +435,37 @@ impl<'a> Circles<'_, 'a> {
         }
     }
 
+    /// Inserts a row. Returns whether the database took it.
+    fn insert(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> Result<bool, Error> {
+        let one = [row.to_vec()];
+        let mut done = try_insert(self.work.database, table, columns, &one)?;
+        if done == Inserted::Refused {
+            done = lax::insert(self.work.database, table, columns, row)?;
+        }
+        Ok(done == Inserted::All)
+    }
+
     /// Writes the references that were empty at first. Returns whether the database accepted them.
     fn refill(&mut self, groups: &[Group<'_>]) -> Result<bool, Error> {
         for group in groups {
-            let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
-            let identities: Vec<Vec<Value>> = group.rows.iter().map(identity).collect();
-            for column in emptied(group.table, &group.references) {
-                let mut writes = Vec::new();
-                for (it, identity) in group.rows.iter().zip(&identities) {
-                    if let Some(value) = at(&group.columns, &it.row, column)
-                        && !value.is_null()
-                    {
-                        let values = std::slice::from_ref(value);
-                        writes.push(Write { identity, values });
-                    }
-                }
-                match try_update_keys(self.work.database, group.table, &[column], &writes) {
+            let mut alike: BTreeMap<&[String], Vec<[Vec<Value>; 2]>> = BTreeMap::new();
+            for it in group.rows.iter().filter(|it| !it.emptied.is_empty()) {
+                let of = [group.table.identity.as_slice(), it.emptied.as_slice()];
+                let picked = of.map(|of| picked(&group.columns, &it.row, of));
+                alike.entry(&it.emptied).or_default().push(picked);
+            }
+            for (columns, rows) in alike {
+                let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+                let writes = rows
+                    .iter()
+                    .map(|[identity, values]| Write { identity, values });
+                let writes: Vec<Write<'_>> = writes.collect();
+                match try_update_keys(self.work.database, group.table, &columns, &writes) {
                     Ok(()) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),
@@ -457,37 +496,56 @@ fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value
     is_waiting || holds(among, reference, key)
 }
 
-/// Returns the keys of waiting rows to which `reference` may lead.
-fn waiting_keys(groups: &[Group<'_>], reference: &Reference) -> Vec<Vec<Value>> {
+/// Returns the keys of those of the waiting rows that `counts`, to which `reference` may lead.
+fn waiting_keys(
+    groups: &[Group<'_>],
+    reference: &Reference,
+    counts: impl Fn(&Waiting) -> bool + Copy,
+) -> Vec<Vec<Value>> {
     let of = groups
         .iter()
         .filter(|group| group.table.name == reference.to_table);
     let keys = of.flat_map(|group| {
-        let rows = group.rows.iter();
+        let rows = group.rows.iter().filter(move |it| counts(it));
         rows.map(|it| picked(&group.columns, &it.row, &reference.to_columns))
     });
     keys.collect()
 }
 
-/// Returns the keys of the rows by which others may refer to them.
-fn among(groups: &[Group<'_>]) -> Keys {
+/// Returns the keys of those of the rows that `counts`, by which others may refer to them.
+fn among(groups: &[Group<'_>], counts: impl Fn(&Waiting) -> bool + Copy) -> Keys {
     let mut keys = Keys::new();
     for reference in groups.iter().flat_map(|group| &group.references) {
         let name = (reference.to_table.clone(), reference.to_columns.clone());
         if keys.contains_key(&name) {
             continue;
         }
-        let all = waiting_keys(groups, reference);
+        let all = waiting_keys(groups, reference, counts);
         keys.insert(name, all.iter().map(|key| encoded(key)).collect());
     }
     keys
 }
 
-/// Returns the referring columns that may be empty for a while.
-fn emptied<'t>(table: &ResolvedTable, references: &'t [Reference]) -> Vec<&'t String> {
-    let columns = references.iter().flat_map(|it| &it.columns);
-    columns
-        .filter(|column| !table.identity.contains(column))
-        .filter(|name| table.catalog.column(name).is_some_and(|it| it.nullable))
-        .collect()
+/// Returns the columns of `references` that may be empty for a while. Of a key that is either NULL
+/// as a whole or not at all, all may or none.
+fn emptied<'t>(
+    table: &ResolvedTable,
+    references: impl Iterator<Item = &'t Reference>,
+) -> Vec<String> {
+    let is_free = |name: &&String| {
+        let is_nullable = table.catalog.column(name).is_some_and(|it| it.nullable);
+        is_nullable && !table.identity.contains(name)
+    };
+    let mut empty: Vec<String> = Vec::new();
+    for reference in references.filter(|it| table.declares(it)) {
+        let mut keys = table.catalog.foreign_keys.iter();
+        let is_full =
+            keys.any(|key| key.columns == reference.columns && key.matching == Matching::Full);
+        if !is_full || reference.columns.iter().all(|it| is_free(&it)) {
+            empty.extend(reference.columns.iter().filter(is_free).cloned());
+        }
+    }
+    empty.sort_unstable();
+    empty.dedup();
+    empty
 }
