@@ -68,16 +68,34 @@ impl Column {
 
     /// Returns `value` as a statement compares it with the column, or NULL, which equals nothing, where
     /// the column cannot hold it. `PostgreSQL` gives a parameter the type of the column, and ends
-    /// the statement or cuts the value off where it does not fit.
+    /// the statement or cuts the value off where it does not fit. `SQLite` applies the affinity of
+    /// the column.
     pub(crate) fn compared(&self, dialect: Dialect, value: &Value) -> Value {
-        let text = match value {
-            Value::Null | Value::Bytes(_) => return value.clone(),
-            other => other.to_string(),
-        };
-        if dialect != Dialect::Postgres || self.can_hold(text.trim()) {
-            return value.clone();
+        match (dialect, value) {
+            (_, Value::Null | Value::Bytes(_)) | (Dialect::Mysql, _) => value.clone(),
+            (Dialect::Sqlite, _) => self.with_affinity(value),
+            (Dialect::Postgres, _) if self.can_hold(value.to_string().trim()) => value.clone(),
+            (Dialect::Postgres, _) => Value::Null,
         }
-        Value::Null
+    }
+
+    /// Returns a value as `SQLite` converts it where it is compared with the column, see
+    /// <https://www.sqlite.org/datatype3.html#type_conversions_prior_to_comparison>.
+    fn with_affinity(&self, value: &Value) -> Value {
+        match (Affinity::of(self.kind()), value) {
+            (Affinity::Text, Value::Int(_) | Value::UInt(_)) => Value::Text(value.to_string()),
+            (Affinity::Text, Value::Real(number)) => Value::Text(format!("{number:?}")),
+            (Affinity::Number, Value::Text(text)) => {
+                let text = text.trim_ascii();
+                let is_number = text.bytes().any(|it| it.is_ascii_digit())
+                    && text.bytes().all(|it| b"+-.eE0123456789".contains(&it));
+                let whole = text.parse().ok().map(Value::Int);
+                let real = || text.parse().ok().map(Value::Real);
+                let number = whole.or_else(real).filter(|_| is_number);
+                number.unwrap_or_else(|| value.clone())
+            }
+            _ => value.clone(),
+        }
     }
 
     /// Returns whether a type of `PostgreSQL` has a value of this spelling; true for types that are
@@ -180,6 +198,33 @@ impl Column {
         let kind = self.kind().to_ascii_uppercase();
         let words = ["CHAR", "TEXT", "CLOB"];
         kind.is_empty() || words.iter().any(|word| kind.contains(word))
+    }
+}
+
+/// The way in which `SQLite` converts values for a column, see
+/// <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    Number,
+    Text,
+    /// Nothing is converted.
+    Blob,
+}
+
+impl Affinity {
+    /// Returns the affinity of a column with this type.
+    pub(crate) fn of(kind: &str) -> Self {
+        let kind = kind.to_ascii_uppercase();
+        let has = |words: &[&str]| words.iter().any(|word| kind.contains(word));
+        if has(&["INT"]) {
+            Self::Number
+        } else if has(&["CHAR", "CLOB", "TEXT"]) {
+            Self::Text
+        } else if kind.is_empty() || has(&["BLOB"]) {
+            Self::Blob
+        } else {
+            Self::Number
+        }
     }
 }
 
@@ -612,6 +657,28 @@ mod tests {
         assert!(!column("printing", &["draft"]).is_integer());
         for declared in ["int(11) unsigned", "INTEGER", "UNSIGNED BIG INT"] {
             assert!(column(declared, &[]).is_integer(), "{declared}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_compared_as_the_affinity_of_the_column_makes_it() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        for (kind, value, compared) in [
+            ("INTEGER", text("6"), Value::Int(6)),
+            ("NUMERIC", text(" 6.5 "), Value::Real(6.5)),
+            ("REAL", text("nan"), text("nan")),
+            ("INTEGER", text("six"), text("six")),
+            ("TEXT", Value::Int(6), text("6")),
+            ("VARCHAR(9)", Value::Real(6.0), text("6.0")),
+            ("", Value::Int(6), Value::Int(6)),
+            ("BLOB", text("6"), text("6")),
+        ] {
+            let column = Column {
+                declared: kind.to_owned(),
+                ..Column::default()
+            };
+            let found = column.compared(Dialect::Sqlite, &value);
+            assert!(found.same(&compared), "{kind} {value:?} {found:?}");
         }
     }
 

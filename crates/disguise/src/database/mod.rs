@@ -1,6 +1,6 @@
 //! Connections to databases, the same for every database engine.
 
-mod catalog;
+pub(crate) mod catalog;
 pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -45,7 +45,10 @@ impl PlanContext<'_> {
             };
             let keys = table.catalog.foreign_keys.iter();
             let keys = keys.filter(|key| key.to_table == step.table);
-            let columns = keys.filter_map(|key| key.columns.iter().find(|it| may_empty(table, it)));
+            let columns = keys.filter_map(|key| {
+                let may_empty = |it: &&String| may_empty(table, it);
+                self.live.least_shared(table, &key.columns, may_empty)
+            });
             held.extend(columns.map(|column| (holder, column)));
         }
         held
@@ -84,5 +87,5 @@ fn may_empty(table: &ResolvedTable, column: &String) -> bool {
         || table.tenant.as_ref() == Some(column)
         || table.people().any(|it| it == column);
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
-    nullable && !is_bound && !is_way
+    nullable && !is_bound && !is_way && !table.is_matched_full(column)
 }

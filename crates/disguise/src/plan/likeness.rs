@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::step::{PlanContext, SCOPE};
+use crate::database::catalog::Affinity;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
@@ -68,17 +69,17 @@ fn letters(collation: &str) -> &str {
         .map_or(collation, |(letters, _)| letters)
 }
 
-/// Returns the class of a column. On `SQLite` it is the affinity, see
-/// <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+/// Returns the class of a column. On `SQLite` it is the affinity.
 fn class(dialect: Dialect, column: &Column) -> Class {
     let kind = column.kind().to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     let begins = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
     match dialect {
-        Dialect::Sqlite if has(&["INT"]) => Class::Number,
-        Dialect::Sqlite if has(&["CHAR", "CLOB", "TEXT"]) => Class::Text,
-        Dialect::Sqlite if kind.is_empty() || has(&["BLOB"]) => Class::Other,
-        Dialect::Sqlite => Class::Number,
+        Dialect::Sqlite => match Affinity::of(&kind) {
+            Affinity::Number => Class::Number,
+            Affinity::Text => Class::Text,
+            Affinity::Blob => Class::Other,
+        },
         _ if begins(&["ENUM", "SET("]) => Class::Other,
         _ if column.is_integer() || begins(&["DECIMAL", "NUMERIC"]) => Class::Number,
         _ if begins(&["DOUBLE", "FLOAT", "REAL"]) => Class::Rounded,

@@ -173,6 +173,15 @@ impl ResolvedTable {
         })
     }
 
+    /// Returns whether `column` is part of a key that the database refuses to be NULL in part.
+    pub(crate) fn is_matched_full(&self, column: &String) -> bool {
+        let mut keys = self.catalog.foreign_keys.iter();
+        keys.any(|key| {
+            let is_full = key.matching == Matching::Full && key.columns.len() > 1;
+            is_full && key.columns.contains(column)
+        })
+    }
+
     /// Returns whether the database holds rows of it to refer to rows of it.
     pub(crate) fn refers_to_itself(&self) -> bool {
         let mut keys = self.catalog.foreign_keys.iter();
@@ -293,28 +302,36 @@ impl ResolvedSchema {
         let nullable = |it: &String| table.catalog.column(it).is_some_and(|it| it.nullable);
         let path = table.path.iter().filter_map(|path| path.steps.first());
         let path: Vec<&String> = path.flat_map(|it| &it.columns).collect();
-        // There one NULL alone is refused.
-        let full = table.catalog.foreign_keys.iter();
-        let full: Vec<&String> = full
-            .filter(|key| key.matching == Matching::Full && key.columns.len() > 1)
-            .flat_map(|key| &key.columns)
-            .collect();
         let may_be_empty = |it: &&String| {
             let counts = table.identity.contains(it) || table.people().any(|known| known == *it);
             nullable(it)
                 && !counts
                 && table.tenant.as_ref() != Some(*it)
                 && !path.contains(it)
-                && !full.contains(it)
+                && !table.is_matched_full(it)
         };
-        let is_of_another = |column: &String| {
-            let mut own = table.references.iter().filter(|it| *it != reference);
-            let mut all = self.tables.values().flat_map(|it| &it.references);
-            own.any(|it| it.columns.contains(column))
-                || all.any(|it| it.to_table == table.name && it.to_columns.contains(column))
-        };
-        let columns = reference.columns.iter().filter(may_be_empty);
-        columns.min_by_key(|it| is_of_another(it))
+        self.least_shared(table, &reference.columns, may_be_empty)
+    }
+
+    /// Returns the column of a reference by `columns` to empty, of those that `may_be_empty`: one of
+    /// no other reference and no key to which rows refer, if there is any.
+    pub(crate) fn least_shared<'c>(
+        &self,
+        table: &ResolvedTable,
+        columns: &'c [String],
+        may_be_empty: impl Fn(&&String) -> bool,
+    ) -> Option<&'c String> {
+        let columns_of = columns.iter().filter(|it| may_be_empty(it));
+        columns_of.min_by_key(|it| self.is_of_another(table, columns, it))
+    }
+
+    /// Returns whether `column`, of the reference by `columns`, is part of another reference too, or
+    /// of a key to which rows refer.
+    fn is_of_another(&self, table: &ResolvedTable, columns: &[String], column: &String) -> bool {
+        let mut own = table.references.iter();
+        let mut all = self.tables.values().flat_map(|it| &it.references);
+        own.any(|it| it.columns != columns && it.columns.contains(column))
+            || all.any(|it| it.to_table == table.name && it.to_columns.contains(column))
     }
 
     /// Returns the columns of `table` that name people other than the row itself.

@@ -228,20 +228,24 @@ pub(crate) fn circles_over_several_chunks_come_back() {
 }
 
 /// A schema whose keys are declared once its rows are there.
-struct Declared {
+pub(super) struct Declared {
     /// The tables with their columns.
-    tables: &'static [(&'static str, &'static str)],
-    keys: &'static [(&'static str, &'static str)],
-    rows: &'static [&'static str],
+    pub(super) tables: &'static [(&'static str, &'static str)],
+    pub(super) keys: &'static [(&'static str, &'static str)],
+    pub(super) rows: &'static [&'static str],
 }
 
 impl Declared {
-    fn society(&self, people: &[i64]) -> Society {
-        let late = |key: &str| match key.ends_with("NOT DEFERRABLE") {
-            true => "",
-            false => "DEFERRABLE INITIALLY DEFERRED",
+    pub(super) fn society(&self, people: &[i64]) -> Society {
+        let dialect = crate::connect().dialect();
+        let is_at_once = dialect == Dialect::Sqlite;
+        let late = |key: &str| {
+            if dialect == Dialect::Mysql || key.ends_with("NOT DEFERRABLE") {
+                ""
+            } else {
+                "DEFERRABLE INITIALLY DEFERRED"
+            }
         };
-        let is_at_once = crate::connect().dialect() == Dialect::Sqlite;
         let mut statements = Vec::new();
         for (table, columns) in self.tables {
             let own = self.keys.iter().filter(|(of, _)| of == table && is_at_once);

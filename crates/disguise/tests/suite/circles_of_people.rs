@@ -252,6 +252,9 @@ pub(crate) fn rows_in_a_circle_of_other_spellings_come_back() {
             ("REAL", "INTEGER", "20", "20"),
             ("", "TEXT COLLATE NOCASE", "'zoe'", "'ZOE'"),
             ("", "TEXT", "20", "'20'"),
+            ("", "INTEGER", "'20'", "20"),
+            ("INTEGER", "TEXT", "20", "'20'"),
+            ("INTEGER", "REAL", "20", "20.0"),
         ],
         Dialect::Postgres => vec![
             ("NUMERIC", "NUMERIC", "20", "20.00"),
@@ -289,6 +292,9 @@ pub(crate) fn rows_in_a_circle_of_other_spellings_come_back() {
             format!("INSERT INTO photos VALUES ({photo}, 2, 10)"),
             on,
         ];
+        let of_one = statements
+            .clone()
+            .map(|sql| sql.replace(", 2, 10)", ", 1, 10)"));
         let described = description(
             "[tables.albums]\nowners = [\"who\"]\n[tables.photos]\nowners = [\"who\"]\n\
              [[remove]]\ntable = \"albums\"\n[[remove]]\ntable = \"photos\"\n",
@@ -302,6 +308,10 @@ pub(crate) fn rows_in_a_circle_of_other_spellings_come_back() {
             }
             society.assert_as_before(&format!("{what} {order:?}"));
         }
+        let mut society = Society::of(&of_one, &described, &[1, 2]);
+        let gone = society.leave(1);
+        society.reveal(1, gone);
+        society.assert_as_before(&format!("{what}, of one"));
     }
 }
 

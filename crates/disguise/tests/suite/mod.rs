@@ -51,6 +51,11 @@ macro_rules! for_every_claim {
             a_key_that_is_matched_full_is_not_emptied_in_part
             a_circle_whose_rows_may_not_be_without_a_reference_goes_back_whole
             an_emptied_column_of_a_key_to_its_own_table_is_filled_in_turn
+            rows_in_a_circle_of_joint_keys_in_other_spellings_come_back
+            a_chunk_empties_no_column_of_the_key_referred_to
+            a_row_waits_for_one_to_which_a_column_worked_out_leads
+            a_value_waits_for_a_row_to_which_a_column_worked_out_leads
+            a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader
@@ -439,6 +444,7 @@ mod holder;
 mod holds;
 mod hybrid;
 mod ids_given_anew;
+mod joint_keys;
 mod known_readers;
 mod late_keys;
 mod marks;
@@ -486,6 +492,7 @@ mod unfit_owners;
 mod updates;
 mod whose_rows;
 mod words;
+mod worked_out;
 mod wrapped;
 
 pub(crate) use absent::*;
@@ -514,6 +521,7 @@ pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use ids_given_anew::*;
+pub(crate) use joint_keys::*;
 pub(crate) use known_readers::*;
 pub(crate) use late_keys::*;
 pub(crate) use marks::*;
@@ -561,4 +569,5 @@ pub(crate) use unfit_owners::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
 pub(crate) use words::*;
+pub(crate) use worked_out::*;
 pub(crate) use wrapped::*;

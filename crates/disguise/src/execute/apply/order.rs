@@ -123,10 +123,11 @@ impl Deletion<'_> {
         let is_tenant = |column: &String| table.tenant.as_ref() == Some(column);
         let nullable = |column: &&String| {
             let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
-            nullable && !table.identity.contains(column) && !is_tenant(column)
+            let is_free = !table.identity.contains(column) && !is_tenant(column);
+            nullable && is_free && !table.is_matched_full(column)
         };
         for key in own_keys(table).filter(|_| !keys.is_empty()) {
-            if let Some(column) = key.columns.iter().find(nullable) {
+            if let Some(column) = self.live.least_shared(table, &key.columns, nullable) {
                 self.write_all(&[column], (keys, &[Value::Null]))?;
                 continue;
             }

@@ -178,8 +178,9 @@ impl Chunk<'_, '_> {
         rows: usize,
     ) -> Result<usize, Error> {
         let dialect = self.work.database.dialect();
+        let live = self.work.live;
         let columns: Vec<&String> = own_keys(table)
-            .filter_map(|key| key.columns.iter().find(|it| may_be_empty(table, it)))
+            .filter_map(|key| live.least_shared(table, &key.columns, |it| may_be_empty(table, it)))
             .collect();
         let any = columns
             .iter()
@@ -293,5 +294,6 @@ fn may_be_empty(table: &ResolvedTable, column: &String) -> bool {
     let names_people = table.people().any(|it| it == column) && !table.unlinks(column);
     let kept = table.identity.contains(column) || names_people;
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
-    nullable && !kept && table.tenant.as_ref() != Some(column)
+    let is_free = !kept && table.tenant.as_ref() != Some(column);
+    nullable && is_free && !table.is_matched_full(column)
 }

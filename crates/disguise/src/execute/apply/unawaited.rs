@@ -122,8 +122,9 @@ pub(super) fn rows_of<'b>(
 }
 
 /// Returns a key in the form that all spellings of it share which a database may treat as equal:
-/// numbers as texts, without case, accents, blanks and signs. A row that is taken for another in vain
-/// does not wait for it where it is not there, and for nothing less.
+/// numbers as texts, times without zeros at the end, without case, accents, blanks and signs. A row
+/// that is taken for another in vain does not wait for it where it is not there, and for nothing
+/// less.
 pub(super) fn folded(key: &[Value]) -> Vec<u8> {
     let fold = |value: &Value| {
         let text = match value {
@@ -131,12 +132,27 @@ pub(super) fn folded(key: &[Value]) -> Vec<u8> {
             other => other.to_string(),
         };
         if let Ok(number) = text.trim().parse::<f64>() {
-            return Value::Real(number);
+            // Of zero there are two.
+            return Value::Real(number + 0.0);
+        }
+        if is_time(&text) {
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            return Value::Text(digits.trim_end_matches('0').to_owned());
         }
         let letters = text.nfkd().filter(|it| it.is_alphanumeric());
         Value::Text(letters.flat_map(char::to_uppercase).collect())
     };
     encoded(&key.iter().map(fold).collect::<Vec<_>>())
+}
+
+/// Returns whether a text begins with a date.
+fn is_time(text: &str) -> bool {
+    let mut parts = text.splitn(3, '-');
+    let mut is_number = |least: usize| {
+        let part = parts.next().unwrap_or_default();
+        part.len() >= least && part.bytes().all(|it| it.is_ascii_digit())
+    };
+    is_number(4) && is_number(2)
 }
 
 #[cfg(test)]
@@ -161,7 +177,12 @@ mod tests {
                 text("Zoe\u{308}"),
             ],
             vec![text("stra\u{df}e"), text("STRASSE")],
-            vec![Value::Real(0.0), Value::Int(0)],
+            vec![Value::Real(0.0), Value::Int(0), Value::Real(-0.0)],
+            vec![
+                text("2026-01-20"),
+                text("2026-01-20 00:00:00"),
+                text("2026-01-20 00:00:00+00"),
+            ],
         ] {
             let names: BTreeSet<Vec<u8>> = alike
                 .iter()

@@ -87,8 +87,10 @@ impl<'a> Circles<'_, 'a> {
                 return Ok(false);
             }
             self.control(SAVEPOINT)?;
-            let all = self.insert_groups(&mut groups, &there, &spelled)?;
-            let done = all && self.refill(&groups)?;
+            let mut all = self.insert_groups(&mut groups, &there, &spelled)?;
+            let filled = all && self.refill(&groups)?;
+            all &= !filled || self.all_lead_on(&mut groups)?;
+            let done = filled && all;
             if !done {
                 self.control(BACK)?;
             }
@@ -322,21 +324,22 @@ impl<'a> Circles<'_, 'a> {
     ) -> Result<Spelled, Error> {
         let mut spelled = Spelled::new();
         for (group, there) in groups.iter().zip(there) {
-            for reference in group.references.iter().filter(|it| it.columns.len() == 1) {
+            for reference in &group.references {
                 let keys = waiting_keys(groups, reference, |_| true);
+                let may_differ = keys.iter().flatten().any(Value::has_spellings);
                 let known: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
                 let names = group.rows.iter();
                 let names = names.filter_map(|it| key(&group.columns, reference, &it.row));
                 let names = names.filter(|name| {
                     let is_met = known.contains(&encoded(name)) || holds(there, reference, name);
-                    !is_met && name.iter().all(Value::has_spellings)
+                    !is_met && (may_differ || name.iter().any(Value::has_spellings))
                 });
-                let names: Vec<Value> = names.flatten().collect();
-                let ([to], false) = (reference.to_columns.as_slice(), names.is_empty()) else {
+                let names: Vec<Vec<Value>> = names.collect();
+                let Some(to) = self.work.live.table(&reference.to_table) else {
                     continue;
                 };
-                let of = (reference.to_table.as_str(), to.as_str());
-                let found = alike(self.work.database, of, &names, &keys.concat())?;
+                let of = (to, reference.to_columns.as_slice());
+                let found = alike(self.work.database, of, &names, &keys)?;
                 let all = (reference.to_table.clone(), reference.to_columns.clone());
                 spelled.entry(all).or_default().extend(found);
             }
@@ -433,6 +436,23 @@ impl<'a> Circles<'_, 'a> {
                 return Ok(all);
             }
         }
+    }
+
+    /// Notes rows as not in that refer to nothing by a column which the database works out. Returns
+    /// whether there are none.
+    fn all_lead_on(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
+        let mut all = true;
+        for group in groups {
+            let key = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
+            let keys: Vec<Vec<Value>> = group.rows.iter().map(key).collect();
+            let nowhere = self.work.leading_nowhere(group.table, &keys)?;
+            for it in &mut group.rows {
+                let key = picked(&group.columns, &it.row, &group.table.identity);
+                it.is_in = !nowhere.contains(&encoded(&key));
+                all &= it.is_in;
+            }
+        }
+        Ok(all)
     }
 
     /// Inserts a row. Returns whether the database took it.

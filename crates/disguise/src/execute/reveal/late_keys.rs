@@ -40,6 +40,7 @@ impl Revealer<'_> {
         let is_unseen = |column: &&str| is_referred_late(table, Some(column));
         is_held
             || may_empty(self.live, table, columns)
+            || self.has_unseen_keys(table)
             || columns.iter().any(|it| is_late(it) || is_unseen(it))
     }
 

@@ -21,6 +21,7 @@ mod rewrite;
 mod spilled_bags;
 pub(crate) mod unawaited;
 mod undo;
+mod unseen_keys;
 
 use std::collections::BTreeSet;
 

@@ -98,11 +98,13 @@ impl Revealer<'_> {
     ) -> Result<usize, Error> {
         let mut refused = Vec::new();
         let done = self.insert_ready(table, columns, ready, &mut refused)?;
+        let unseen = self.take_back_unseen(table, columns, ready, &mut refused)?;
+        let what = "more rows were taken back than went back";
+        let done = done.checked_sub(unseen).ok_or(Error::Defect { what })?;
         if refused.is_empty() {
             return Ok(done);
         }
         let back = self.take_back_orphans(table, columns, (ready, &refused))?;
-        let what = "more rows were taken back than went back";
         let done = done.checked_sub(back.len());
         let done = done.ok_or(Error::Defect { what })?;
         kept.append(&mut refused);

@@ -338,7 +338,10 @@ impl Revealer<'_> {
         if !self.must_look(table, (&[column], owner)) {
             return self.write_free(table, column, ready, kept);
         }
-        let reasons = self.in_the_way(table, (column, owner), &ready)?;
+        let mut reasons = self.in_the_way(table, (column, owner), &ready)?;
+        if self.has_unseen_keys(table) {
+            reasons.extend(self.tried_unseen(table, column, &ready)?);
+        }
         let mut free = Vec::with_capacity(ready.len());
         for (row, target) in ready {
             let Some((reason, said)) = reasons.get(&encoded(&row.identity)) else {

@@ -1,0 +1,112 @@
+//! References by columns that the database works out, which no record has.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use probity_disguise::{Dialect, SpecFile};
+
+use super::society::{Society, description};
+
+const OWNED: &str = "[tables.topics]\nowners = [\"who\"]\n[tables.posts]\nowners = [\"who\"]\n\
+    [tables.notes]\nowners = [\"who\"]\n";
+
+fn removed(tables: &[&str]) -> String {
+    let removed = tables
+        .iter()
+        .map(|it| format!("[[remove]]\ntable = \"{it}\"\n"));
+    removed.collect()
+}
+
+fn late() -> &'static str {
+    match crate::connect().dialect() {
+        Dialect::Mysql => "",
+        _ => "DEFERRABLE INITIALLY DEFERRED",
+    }
+}
+
+/// One has a post on the topic of two, by a column that the database works out, and a note.
+fn posts() -> Society {
+    let late = late();
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+        "CREATE TABLE topics (id BIGINT PRIMARY KEY, who BIGINT)".to_owned(),
+        format!(
+            "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, meta BIGINT, \
+             topic BIGINT GENERATED ALWAYS AS (meta + 1) STORED, \
+             FOREIGN KEY (topic) REFERENCES topics(id) {late})"
+        ),
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, who BIGINT)".to_owned(),
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two')".to_owned(),
+        "INSERT INTO topics VALUES (7, 2)".to_owned(),
+        "INSERT INTO posts (id, who, meta) VALUES (1, 1, 6)".to_owned(),
+        "INSERT INTO notes VALUES (1, 1)".to_owned(),
+    ];
+    let described = format!("{OWNED}{}", removed(&["posts", "topics", "notes"]));
+    Society::of(&statements, &description(&described), &[1, 2])
+}
+
+/// The database refused the whole reveal at the commit, for good where the other one never came
+/// back.
+pub(crate) fn a_row_waits_for_one_to_which_a_column_worked_out_leads() {
+    let mut society = posts();
+    let gone = [1, 2].map(|user| (user, society.leave(user)));
+    let [(one, of_one), (two, of_two)] = gone;
+    society.reveal(one, of_one);
+    assert_eq!(society.numbers("SELECT id FROM people"), [1]);
+    assert_eq!(society.numbers("SELECT id FROM notes"), [1]);
+    assert_eq!(society.numbers("SELECT COUNT(*) FROM posts"), [0]);
+    society.reveal(two, of_two);
+    society.reveal(one, of_one);
+    society.assert_as_before("posts");
+}
+
+/// The value of a column kept all else of its record away in the same way.
+pub(crate) fn a_value_waits_for_a_row_to_which_a_column_worked_out_leads() {
+    let mut society = posts();
+    let step = "[[modify]]\ntable = \"posts\"\ncolumn = \"meta\"\nvalue = \"Null\"\n";
+    let all = description(&format!("{OWNED}{step}"));
+    let (head, _) = all.split_at(all.find("[[remove]]").unwrap());
+    let hiding = SpecFile::parse(&format!("{head}{}", removed(&["notes"]))).unwrap();
+    let leaving = std::mem::replace(&mut society.spec, hiding.spec);
+    let of_one = society.leave(1);
+    society.spec = leaving;
+    let of_two = society.leave(2);
+    society.reveal(1, of_one);
+    assert_eq!(society.numbers("SELECT id FROM notes"), [1]);
+    assert_eq!(society.numbers("SELECT meta FROM posts"), [-1]);
+    society.reveal(2, of_two);
+    society.reveal(1, of_one);
+    society.assert_as_before("values");
+}
+
+/// Rows of others that refer to a column worked out of an overwritten one kept all else of its record
+/// away in the same way.
+pub(crate) fn a_value_stays_where_rows_refer_to_a_column_worked_out_of_it() {
+    let late = late();
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+        "CREATE TABLE topics (id BIGINT PRIMARY KEY, who BIGINT, base BIGINT, \
+         code BIGINT GENERATED ALWAYS AS (base + 1) STORED UNIQUE)"
+            .to_owned(),
+        format!(
+            "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, code BIGINT, \
+             FOREIGN KEY (code) REFERENCES topics(code) {late})"
+        ),
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, who BIGINT)".to_owned(),
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two')".to_owned(),
+        "INSERT INTO topics (id, who, base) VALUES (5, 1, 3)".to_owned(),
+        "INSERT INTO notes VALUES (1, 1)".to_owned(),
+    ];
+    let step = "[[modify]]\ntable = \"topics\"\ncolumn = \"base\"\nvalue = { ConstNum = 9 }\n";
+    let all = description(&format!("{OWNED}{step}"));
+    let (head, _) = all.split_at(all.find("[[remove]]").unwrap());
+    let described = format!("{head}{}", removed(&["notes"]));
+    let mut society = Society::of(&statements, &described, &[1, 2]);
+    let gone = society.leave(1);
+    society.sql("INSERT INTO posts VALUES (9, 2, 10)");
+    society.reveal(1, gone);
+    assert_eq!(society.numbers("SELECT id FROM notes"), [1]);
+    assert_eq!(society.numbers("SELECT base FROM topics"), [9]);
+    society.sql("DELETE FROM posts");
+    society.reveal(1, gone);
+    society.assert_as_before("referred to");
+}
