@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use probity_disguise::{DisguiseId, Error};
+use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -359,9 +359,10 @@ impl Problem {
     /// Returns one line for the operator, if there is something to act upon.
     pub(crate) fn line(&self) -> Option<String> {
         let (said, cause) = (self.kind.said(), self.cause.as_deref()?);
-        said.status
-            .is_server_error()
-            .then(|| format!("{}: {}: {cause}", said.slug, self.detail))
+        // A refusal of the database quotes no value to the client, and names the row to nobody else.
+        let is_withheld = self.kind == Kind::Unfit && !self.detail.ends_with(cause);
+        let is_for_operator = said.status.is_server_error() || is_withheld;
+        is_for_operator.then(|| format!("{}: {}: {cause}", said.slug, self.detail))
     }
 }
 
@@ -371,7 +372,10 @@ impl From<Error> for Problem {
             Error::AlreadyDisguised { .. } => Kind::AlreadyDisguised,
             Error::AlreadyRegistered => Kind::AlreadyRegistered,
             Error::Audit(_) => Kind::NotRecorded,
-            Error::Database { .. } => Kind::DatabaseFailed,
+            Error::Database { source, .. } => match source.kind {
+                DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint => Kind::Unfit,
+                _ => Kind::DatabaseFailed,
+            },
             Error::Ended => Kind::Ended,
             Error::Held { .. } => Kind::Held,
             Error::NoSuchDisguise => Kind::NoSuchDisguise,
@@ -396,7 +400,8 @@ impl From<Error> for Problem {
         let mut detail = error.to_string();
         let cause = error.source().map(ToString::to_string);
         // The client may know the fault of a specification, but not the database's own words.
-        if let (Kind::Unfit, Some(cause)) = (kind, &cause) {
+        let is_of_database = matches!(error, Error::Database { .. });
+        if let (Kind::Unfit, Some(cause), false) = (kind, &cause, is_of_database) {
             detail = format!("{detail}: {cause}");
         }
         let is_passing = error.is_passing();

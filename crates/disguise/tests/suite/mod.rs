@@ -56,6 +56,7 @@ macro_rules! for_every_claim {
             a_row_waits_for_one_to_which_a_column_worked_out_leads
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
             a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
+            a_circle_over_a_column_worked_out_goes_back
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader

@@ -136,6 +136,20 @@ const FOREIGN_KEYS: &str = concat!("
      WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
 
+/// The tables that refer to tables of other schemas by keys that may be deferred to the commit.
+const REFERRING_ELSEWHERE: &str = concat!(
+    "
+    SELECT DISTINCT c.relname::text
+      FROM pg_constraint k
+      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
+      JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid)
+     WHERE k.contype = 'f' AND k.conparentid = 0 AND k.condeferrable
+       AND ",
+    named!("c"),
+    " AND NOT ",
+    named!("t")
+);
+
 /// The names of the unique keys that may be deferred to the commit, as one list; NULL if there are
 /// none.
 pub(super) const DEFERRABLE_UNIQUE_KEYS: &str = concat!(
@@ -258,6 +272,12 @@ impl Postgres {
     }
 
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        for row in self.query(REFERRING_ELSEWHERE, &[])? {
+            let table = row.first().and_then(|it| catalog.get_mut(&it.to_string()));
+            if let Some(table) = table {
+                table.properties.push(Property::RefersElsewhereLate);
+            }
+        }
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
             let [

@@ -7,6 +7,7 @@ use super::co_owned::Copies;
 use super::put_back::{lacking, names_one_of};
 use super::rewrite::is_constraint;
 use super::unawaited::{Keys, Without};
+use super::unseen_keys::has_own_unseen;
 use super::{Revealer, Sections, fits};
 use crate::database::Matching;
 use crate::database::value::Value;
@@ -226,7 +227,8 @@ impl<'a> Circles<'_, 'a> {
                         !dangling.allows(reference, &key) && !holds(&there, reference, &key)
                     })
                 };
-                references.iter().any(missing)
+                // Nothing tells where a reference leads that the database works out.
+                references.iter().any(missing) || has_own_unseen(group.table)
             });
         }
         Ok(groups)

@@ -7,7 +7,7 @@ use super::Revealer;
 use super::meanwhile::Reason;
 use super::report::KeptReason;
 use crate::database::value::Value;
-use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate};
+use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate, Property};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{may_empty, referred};
 use crate::records::section::Modified;
@@ -37,7 +37,7 @@ impl Revealer<'_> {
             keys.any(|key| key.to_table == table.name && changes(child, key))
         });
         let is_late = |column: &&str| own_keys(table, (column, owner)).next().is_some();
-        let is_unseen = |column: &&str| is_referred_late(table, Some(column));
+        let is_unseen = |column: &&str| is_late_elsewhere(table, column);
         is_held
             || may_empty(self.live, table, columns)
             || self.has_unseen_keys(table)
@@ -175,6 +175,12 @@ fn own_keys<'t>(
         let counts = !owner || others.any(|it| *it == key.columns);
         key.is_checked_late && is_among(&key.columns) && counts
     })
+}
+
+/// Returns whether a change of `column` may be refused at the commit for a key to or from a table
+/// out of reach.
+pub(super) fn is_late_elsewhere(table: &ResolvedTable, column: &str) -> bool {
+    table.catalog.has(Property::RefersElsewhereLate) || is_referred_late(table, Some(column))
 }
 
 /// Returns whether tables out of reach refer to rows of this one by a key that is checked at the

@@ -6,6 +6,7 @@ use super::Revealer;
 use super::put_back::{Ready, names_one_of};
 use super::report::KeptReason;
 use super::unawaited::Without;
+use crate::database::Property;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
@@ -97,7 +98,11 @@ impl Revealer<'_> {
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
         let mut refused = Vec::new();
-        let done = self.insert_ready(table, columns, ready, &mut refused)?;
+        let done = if table.catalog.has(Property::RefersElsewhereLate) {
+            self.insert_at_once(table, columns, ready, &mut refused)?
+        } else {
+            self.insert_ready(table, columns, ready, &mut refused)?
+        };
         let unseen = self.take_back_unseen(table, columns, ready, &mut refused)?;
         let what = "more rows were taken back than went back";
         let done = done.checked_sub(unseen).ok_or(Error::Defect { what })?;
@@ -109,6 +114,25 @@ impl Revealer<'_> {
         let done = done.ok_or(Error::Defect { what })?;
         kept.append(&mut refused);
         kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
+        Ok(done)
+    }
+
+    /// Inserts rows while the database checks keys that it could look at when the reveal is committed:
+    /// those to tables of other schemas are nowhere else looked at.
+    fn insert_at_once(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        ready: &Ready,
+        refused: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<usize, Error> {
+        if !self.check_at_once()? {
+            let rows = ready.iter().map(|(row, _)| row.clone());
+            refused.extend(rows.map(|row| (row, KeptReason::Refused)));
+            return Ok(0);
+        }
+        let done = self.insert_ready(table, columns, ready, refused)?;
+        self.check_late()?;
         Ok(done)
     }
 

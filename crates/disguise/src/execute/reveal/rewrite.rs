@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::Copies;
 use super::current_owner::Now;
-use super::late_keys::is_referred_late;
+use super::late_keys::is_late_elsewhere;
 use super::meanwhile::Placeholders;
 use super::put_back::may_lack;
 use super::report::{KeptReason, cell_name};
@@ -355,7 +355,7 @@ impl Revealer<'_> {
             kept.push((row, *reason));
         }
         ready = free;
-        let is_late = is_referred_late(table, Some(column)) && !ready.is_empty();
+        let is_late = is_late_elsewhere(table, column) && !ready.is_empty();
         if is_late && !self.check_at_once()? {
             for (row, _) in ready {
                 self.report.note_refusal(

@@ -23,7 +23,7 @@ type Values = BTreeMap<Vec<u8>, Vec<Value>>;
 impl Revealer<'_> {
     /// Returns whether a change of a table may be refused at the commit for such a key.
     pub(super) fn has_unseen_keys(&self, table: &ResolvedTable) -> bool {
-        own_unseen(table).next().is_some() || self.unseen_to(table).next().is_some()
+        has_own_unseen(table) || self.unseen_to(table).next().is_some()
     }
 
     /// Returns the rows with these keys that refer to nothing by such a key.
@@ -54,7 +54,7 @@ impl Revealer<'_> {
         inserted: &Ready,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
-        if own_unseen(table).next().is_none() {
+        if !has_own_unseen(table) {
             return Ok(0);
         }
         let refused: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
@@ -179,6 +179,11 @@ impl Revealer<'_> {
         done.doing("trying a value")?;
         Ok(())
     }
+}
+
+/// Returns whether a table has such keys of its own.
+pub(super) fn has_own_unseen(table: &ResolvedTable) -> bool {
+    own_unseen(table).next().is_some()
 }
 
 /// The keys of a table over columns that the database works out, which it may check at the commit

@@ -1,0 +1,53 @@
+//! Keys of `PostgreSQL` to tables of other schemas, which the catalog of the disguises does not have.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use probity_disguise::Value;
+
+use crate::connect;
+use crate::suite::member::{Member, NOTES};
+
+/// A row that the application removed in another schema kept everything of a record away: the
+/// database refused the whole reveal at the commit.
+pub(crate) fn a_key_to_another_schema_that_is_checked_late_keeps_one_row_back() {
+    for moment in ["", "DEFERRABLE", "DEFERRABLE INITIALLY DEFERRED"] {
+        let modify = "[[modify]]\ntable = \"notes\"\ncolumn = \"topic\"\nvalue = \"Null\"\n";
+        let (head, removed) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
+        for step in [removed, modify] {
+            let mut database = connect();
+            let notes = format!(
+                "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT REFERENCES members, \
+                 topic BIGINT REFERENCES crm.topics {moment})"
+            );
+            for sql in [
+                "DROP SCHEMA IF EXISTS crm CASCADE",
+                "CREATE SCHEMA crm",
+                "CREATE TABLE crm.topics (id BIGINT PRIMARY KEY)",
+                "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+                &notes,
+                "INSERT INTO crm.topics VALUES (20), (21)",
+                "INSERT INTO members VALUES (1), (2)",
+                "INSERT INTO notes VALUES (6, 1, 20), (7, 1, 21)",
+            ] {
+                database.execute(sql, &[]).unwrap();
+            }
+            let mut member = Member::of(database, &format!("{head}{step}"));
+            let before = member.rows(["notes"]);
+            let applied = member.leave();
+            member.sql(&["DELETE FROM crm.topics WHERE id = 20"]);
+            let revealed = member.return_from(&applied);
+            let kept: Vec<&str> = revealed.kept.iter().map(|it| &*it.identity).collect();
+            assert_eq!(kept, ["6"], "{moment} {step}: {revealed:?}");
+            let back = "SELECT topic FROM notes WHERE id = 7";
+            let back = member.engine.database().query(back, &[]).unwrap().concat();
+            assert_eq!(back, [Value::Int(21)], "{moment} {step}");
+            member.sql(&["INSERT INTO crm.topics VALUES (20)"]);
+            assert!(
+                member.return_from(&applied).is_complete(),
+                "{moment} {step}"
+            );
+            assert_eq!(member.rows(["notes"]), before, "{moment} {step}");
+            member.sql(&["DROP SCHEMA crm CASCADE"]);
+        }
+    }
+}
