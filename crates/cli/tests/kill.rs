@@ -128,6 +128,7 @@ impl Scene {
         let mut keys = BTreeMap::new();
         for person in 1..=PEOPLE {
             let key = engine
+                .people()
                 .register(&Value::Int(person), Protection::KeyAlone, first)
                 .unwrap()
                 .key;
@@ -264,17 +265,22 @@ impl Scene {
 
     /// Goes on with what was begun in chunks and not done, or ends it.
     fn settle(&mut self, deed: Deed, story: &str) {
-        let begun = self.engine.unfinished().unwrap();
+        let begun = self.engine.chunks().unfinished().unwrap();
         assert!(begun.len() <= 1, "{story}");
         for id in begun {
             let time = self.now();
             match (self.below(2), deed) {
-                (0, _) => drop(self.engine.finish(id, CHUNK_ROWS, || time).unwrap()),
+                (0, _) => drop(
+                    self.engine
+                        .chunks()
+                        .finish(id, CHUNK_ROWS, || time)
+                        .unwrap(),
+                ),
                 (_, Deed::Chunks(person)) => self.reveal(person, id),
-                _ => self.engine.cancel(id, time).unwrap(),
+                _ => self.engine.schedule().cancel(id, time).unwrap(),
             }
         }
-        assert_eq!(self.engine.unfinished().unwrap(), [], "{story}");
+        assert_eq!(self.engine.chunks().unfinished().unwrap(), [], "{story}");
     }
 
     /// Checks that everybody comes back, and nothing is left of any disguise.

@@ -84,7 +84,7 @@ impl Book {
             parameters: BTreeMap::new(),
             time: time(),
         };
-        engine(url).missed(&request).unwrap()
+        engine(url).missed().list(&request).unwrap()
     }
 }
 
@@ -109,6 +109,7 @@ fn peopled(url: &str) {
     for user in [1, 2] {
         let user = Value::Int(user);
         engine
+            .people()
             .register(&user, Protection::KeyAlone, time())
             .unwrap();
     }

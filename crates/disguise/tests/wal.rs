@@ -64,7 +64,7 @@ fn beside() -> Beside {
     let file = SpecFile::parse(LEAVE).unwrap();
     let (schema, pseudo) = (file.schema.clone(), file.pseudo.clone().unwrap());
     let mut engine = Engine::new(Sqlite::existing(&path).unwrap(), schema, pseudo);
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
     engine.install().unwrap();
     let notices: Rc<RefCell<Vec<String>>> = Rc::default();
     let told = Rc::clone(&notices);
@@ -72,6 +72,7 @@ fn beside() -> Beside {
         told.borrow_mut().push(left.to_owned());
     }));
     let person = engine
+        .people()
         .register(&Value::Int(19), Protection::KeyAlone, now())
         .unwrap();
     Beside {

@@ -70,7 +70,7 @@ impl RequestContext {
         let sql = "INSERT INTO users VALUES (?, 0, 0) ON CONFLICT DO NOTHING";
         let is_new = self.change(sql, row)? != 0;
         let protection = Protection::Password(&password.0);
-        let registered = self.engine.register(&user, protection, self.now);
+        let registered = self.engine.people().register(&user, protection, self.now);
         if registered.is_err() && is_new {
             self.change("DELETE FROM users WHERE email = ?", row)?;
         }

@@ -92,7 +92,10 @@ impl Measurement<'_> {
             let (_, ms) = timed(|| {
                 let current = Credential::Key(&key);
                 let new = Protection::Password("a long password");
-                Ok(ready.engine.change_password(&user, &current, new, time)?)
+                Ok(ready
+                    .engine
+                    .people()
+                    .change_password(&user, &current, new, time)?)
             })?;
             samples.push(ms);
         }

@@ -50,7 +50,7 @@ impl Ready {
             .pseudo
             .ok_or_else(|| BenchError::Failed("an application without users".into()))?;
         let mut engine = Engine::new(database, file.schema, pseudo);
-        engine.set_suite(Some(suite));
+        engine.options().suite = Some(suite);
         engine.install()?;
         let mut ready = Self {
             engine,
@@ -62,7 +62,10 @@ impl Ready {
         for user in ready.users.all.clone() {
             let time = ready.now()?;
             let (made, ms) = timed(|| {
-                let register = ready.engine.register(&user, Protection::KeyAlone, time);
+                let register = ready
+                    .engine
+                    .people()
+                    .register(&user, Protection::KeyAlone, time);
                 Ok(register?)
             })?;
             ready.keys.insert(user.to_string(), made.key);

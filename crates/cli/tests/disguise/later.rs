@@ -246,7 +246,7 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
             expires: None,
             time: Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap(),
         };
-        engine.begin(&request).unwrap().to_string()
+        engine.chunks().begin(&request).unwrap().to_string()
     };
     let (id, stopped) = (begin(), begin());
     let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);

@@ -240,8 +240,11 @@ fn what_was_cut_short_is_gone_on_with(met: &mut Met<'_>, key: &Value) {
         expires: None,
         time: SystemClock::new().now(),
     };
-    let id = engine.begin(&request).unwrap();
-    engine.proceed(id, 1, SystemClock::new().now()).unwrap();
+    let id = engine.chunks().begin(&request).unwrap();
+    engine
+        .chunks()
+        .proceed(id, 1, SystemClock::new().now())
+        .unwrap();
     drop(engine);
     let resumed = met.done("resume", &json!({"chunk_rows": 1}));
     assert_eq!(resumed["disguises"][0]["id"], id.to_string(), "{resumed}");

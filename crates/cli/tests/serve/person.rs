@@ -270,8 +270,13 @@ fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     };
     let hidden = engine.apply(&request(&anonymous.spec, None)).unwrap();
     let over = || Some(Credential::Key(&secret));
-    let id = engine.begin(&request(&leave.spec, over())).unwrap();
-    let first = engine.proceed_over(id, over().as_ref(), 1, SystemClock::new().now());
+    let id = engine
+        .chunks()
+        .begin(&request(&leave.spec, over()))
+        .unwrap();
+    let first = engine
+        .chunks()
+        .proceed_over(id, over().as_ref(), 1, SystemClock::new().now());
     first.unwrap();
     drop(engine);
     let (id, hidden) = (id.to_string(), hidden.id.to_string());

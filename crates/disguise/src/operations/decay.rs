@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::engine::Engine;
+use super::disguiser::Disguiser;
+use super::options::Options;
+use super::planner::Planner;
 use crate::crypto::random;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
@@ -20,8 +22,9 @@ use crate::spec::predicate::Scope;
 use crate::statements::row::{at, encoded};
 use crate::statements::table::{delete_keys, insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
+use crate::transaction::transactions::Transactions;
 
-/// A request of [`Engine::decay`].
+/// A request of [`Decay::apply`].
 pub struct DecayRequest<'a> {
     /// The disguise that is applied to each inactive person.
     pub spec: &'a Spec,
@@ -43,7 +46,7 @@ pub struct DecayRequest<'a> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Decayed {
-    /// The disguises applied, one for each person; empty from [`Engine::inactive`].
+    /// The disguises applied, one for each person; empty from [`Decay::inactive`].
     pub applied: Vec<Applied>,
     /// People to whom it applies.
     pub people: u64,
@@ -85,7 +88,13 @@ enum Among<'a> {
     One(&'a Value),
 }
 
-impl<D: Database> Engine<D> {
+/// The decay of inactive accounts, from [`Engine::decay`](crate::Engine::decay).
+pub struct Decay<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> Decay<'_, D> {
     /// Disguises a page of inactive people, each in a transaction of their own. A run that is
     /// stopped loses nothing: finished people stay done, and a new run takes the rest. Each can
     /// come back with their credential. Whoever was active, was held or was disguised since the
@@ -94,12 +103,12 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; committed work stays done. The
     /// refusals for single people are in [`Decayed::refused`].
-    pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
-        let checked = self.fits_for_decay(request);
-        let read = |engine: &mut Self| engine.page(request, &Among::Page);
-        let page = checked.and_then(|()| self.tried(|engine, read| engine.transaction(read), read));
+    pub fn apply(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
+        let checked = self.refuse_unfit(request);
+        let read = |open: &mut Transactions<D>| page(open, request, &Among::Page);
+        let page = checked.and_then(|()| self.transactions.tried_in_one(read));
         let nobody = OperationRequest::new("disguise.decay", String::new(), None, request.time);
-        let (mut decayed, candidates) = self.told(&nobody, page)?;
+        let (mut decayed, candidates) = self.transactions.told(&nobody, page)?;
         for id in candidates {
             match self.decay_one(request, id) {
                 Ok(Met::Inactive(applied)) => decayed.applied.push(applied),
@@ -111,21 +120,26 @@ impl<D: Database> Engine<D> {
         Ok(decayed)
     }
 
-    /// Returns the people to whom [`Engine::decay`] would apply, and changes nothing.
+    /// Returns the people to whom [`Decay::apply`] would apply, and changes nothing.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
     pub fn inactive(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
-        self.fits_for_decay(request)?;
+        self.refuse_unfit(request)?;
         Ok(self
-            .transaction(|engine| engine.page(request, &Among::Page))?
+            .transactions
+            .transaction(|open| page(open, request, &Among::Page))?
             .0)
     }
 
-    fn fits_for_decay(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
+    fn refuse_unfit(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
         let (spec, parameters) = (request.spec, &request.parameters);
         spec.refuse_unknown(parameters, Some(request.inactive))?;
-        self.fits(spec, parameters)
+        let mut planner = Planner {
+            open: self.transactions,
+            redactors: &self.options.redactors,
+        };
+        planner.fits(spec, parameters)
     }
 
     fn decay_one(&mut self, request: &DecayRequest<'_>, id: Value) -> Result<Met, Error> {
@@ -141,135 +155,141 @@ impl<D: Database> Engine<D> {
         let user = apply.user.as_ref();
         let asked =
             OperationRequest::new("disguise.decay", disguise.to_string(), user, request.time);
-        self.operation(&asked, |engine| {
+        let options = self.options;
+        self.transactions.operation(&asked, |open| {
             let Some(user) = user else {
                 return Ok(Met::LeftOut(Decayed::default()));
             };
             // The page is of a transaction before. Since then the person may have been active, held
             // or disguised, and somebody else may have the id.
-            let (now, inactive) = engine.page(request, &Among::One(user))?;
+            let (now, inactive) = page(open, request, &Among::One(user))?;
             if inactive.is_empty() {
                 return Ok(Met::LeftOut(now));
             }
+            let mut disguiser = Disguiser { open, options };
             let applied =
-                engine.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;
-            engine.mark(request.spec, user)?;
+                disguiser.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;
+            note_state(open, request.spec, user)?;
             Ok(Met::Inactive(applied))
         })
     }
+}
 
-    /// Returns the people whom the condition selects, and those among them to whom it applies.
-    fn page(
-        &mut self,
-        request: &DecayRequest<'_>,
-        among: &Among<'_>,
-    ) -> Result<(Decayed, Vec<Value>), Error> {
-        self.refresh()?;
-        let (columns, rows) = self.chosen(request, among)?;
-        let id = self.pseudo.id.clone();
-        let ids: Vec<Value> = rows
-            .iter()
-            .filter_map(|row| at(&columns, row, &id).cloned())
-            .collect();
-        let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
-        let database = &mut self.database;
-        let salt = settings::salt(database)?;
-        let registered = registry::principals(database, &names)?;
-        let held = Held::all(database)?;
-        let marks: Vec<Vec<Value>> = rows
-            .iter()
-            .map(|row| vec![mark(&salt, request.spec, row)])
-            .collect();
-        let (column, by) = (["mark".to_owned()], ["mark".to_owned()]);
-        let known = select_keys(database, DECAYED, &column, &by, &marks)?;
-        let mut decayed = Decayed::default();
-        let full = u32::try_from(rows.len()).is_ok_and(|count| count >= request.page);
-        decayed.next = ids.last().filter(|_last| full).cloned();
-        let mut candidates = Vec::new();
-        for ((id, name), mark) in ids.into_iter().zip(&names).zip(&marks) {
-            let count = match registered.get(name) {
-                None => &mut decayed.unregistered,
-                // A placeholder cannot have been active.
-                Some((_, standing)) if !standing.is_person() => continue,
-                Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
-                Some(_) if known.contains(mark) => &mut decayed.before,
-                Some(_) => {
-                    candidates.push(id);
-                    &mut decayed.people
-                }
-            };
-            *count = count.saturating_add(1);
-        }
-        Ok((decayed, candidates))
+/// Notes the state of the row of `user`, if there is one, so that only a change of it makes the
+/// person count again.
+pub(super) fn note_state<D: Database>(
+    open: &mut Transactions<D>,
+    spec: &Spec,
+    user: &Value,
+) -> Result<(), Error> {
+    let (_, live) = open.application.described()?;
+    let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
+    let users = live.table(&table).map(|table| &table.catalog.columns);
+    let all: Vec<String> = users
+        .into_iter()
+        .flatten()
+        .map(|column: &Column| column.name.clone())
+        .collect();
+    let database = &mut open.database;
+    let salt = settings::salt(database)?;
+    let key = [vec![user.clone()]];
+    for row in select_keys(database, &table, &all, &[id], &key)? {
+        let mark = [vec![mark(&salt, spec, &row)]];
+        delete_keys(database, DECAYED, &["mark".to_owned()], &mark)?;
+        insert_all(database, DECAYED, &["mark"], &mark)?;
     }
+    Ok(())
+}
 
-    /// Returns the columns of the users table, and the rows of the page.
-    fn chosen(
-        &mut self,
-        request: &DecayRequest<'_>,
-        among: &Among<'_>,
-    ) -> Result<(Vec<String>, Vec<Vec<Value>>), Error> {
-        let dialect = self.database.dialect();
-        let (catalog, live) = self.described()?;
-        let (table, id) = (&live.pseudo.table, &live.pseudo.id);
-        let users = live.table(table).ok_or(Error::NotInstalled)?;
-        let wrong = |what: String| SpecError::new("the condition of inactivity", what);
-        let tenancy = &self.database.tenancy;
-        let scope = Scope::new(dialect, catalog, (&request.parameters, tenancy), table);
-        let Fragment {
-            sql,
-            mut parameters,
-        } = scope.condition(request.inactive).map_err(wrong)?;
-        let all: Vec<String> = users
-            .catalog
-            .columns
-            .iter()
-            .map(|column| column.name.clone())
-            .collect();
-        let (from, name) = (dialect.quote(table), dialect.quote(id));
-        let mut query = format!("SELECT {} FROM {from} WHERE ({sql})", list(dialect, &all));
-        let bound = match among {
-            Among::Page => request.after.as_ref().map(|after| ('>', after)),
-            Among::One(id) => Some(('=', *id)),
+/// Returns the people whom the condition selects, and those among them to whom it applies.
+fn page<D: Database>(
+    open: &mut Transactions<D>,
+    request: &DecayRequest<'_>,
+    among: &Among<'_>,
+) -> Result<(Decayed, Vec<Value>), Error> {
+    open.refresh()?;
+    let (columns, rows) = chosen(open, request, among)?;
+    let id = open.application.pseudo().id.clone();
+    let ids: Vec<Value> = rows
+        .iter()
+        .filter_map(|row| at(&columns, row, &id).cloned())
+        .collect();
+    let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
+    let database = &mut open.database;
+    let salt = settings::salt(database)?;
+    let registered = registry::principals(database, &names)?;
+    let held = Held::all(database)?;
+    let marks: Vec<Vec<Value>> = rows
+        .iter()
+        .map(|row| vec![mark(&salt, request.spec, row)])
+        .collect();
+    let (column, by) = (["mark".to_owned()], ["mark".to_owned()]);
+    let known = select_keys(database, DECAYED, &column, &by, &marks)?;
+    let mut decayed = Decayed::default();
+    let full = u32::try_from(rows.len()).is_ok_and(|count| count >= request.page);
+    decayed.next = ids.last().filter(|_last| full).cloned();
+    let mut candidates = Vec::new();
+    for ((id, name), mark) in ids.into_iter().zip(&names).zip(&marks) {
+        let count = match registered.get(name) {
+            None => &mut decayed.unregistered,
+            // A placeholder cannot have been active.
+            Some((_, standing)) if !standing.is_person() => continue,
+            Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
+            Some(_) if known.contains(mark) => &mut decayed.before,
+            Some(_) => {
+                candidates.push(id);
+                &mut decayed.people
+            }
         };
-        if let Some((sign, than)) = bound {
-            let typed = dialect.typed(users.catalog.column(id));
-            query = format!("{query} AND {from}.{name} {sign} {typed}");
-            parameters.push(than.clone());
-        }
-        let mut own = tenancy.and(dialect, table, table);
-        query.push_str(&own.sql);
-        parameters.append(&mut own.parameters);
-        let page = request.page;
-        let query = format!("{query} ORDER BY {from}.{name} LIMIT {page}");
-        let rows = self
-            .database
-            .query(&query, &parameters)
-            .doing("looking for inactive people")?;
-        Ok((all, rows))
+        *count = count.saturating_add(1);
     }
+    Ok((decayed, candidates))
+}
 
-    /// Notes the state of the row of `user`, if there is one, so that only a change of it makes the
-    /// person count again.
-    pub(super) fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
-        let (_, live) = self.described()?;
-        let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
-        let users = live.table(&table).map(|table| &table.catalog.columns);
-        let all: Vec<String> = users
-            .into_iter()
-            .flatten()
-            .map(|column: &Column| column.name.clone())
-            .collect();
-        let database = &mut self.database;
-        let salt = settings::salt(database)?;
-        let key = [vec![user.clone()]];
-        for row in select_keys(database, &table, &all, &[id], &key)? {
-            let mark = [vec![mark(&salt, spec, &row)]];
-            delete_keys(database, DECAYED, &["mark".to_owned()], &mark)?;
-            insert_all(database, DECAYED, &["mark"], &mark)?;
-        }
-        Ok(())
+/// Returns the columns of the users table, and the rows of the page.
+fn chosen<D: Database>(
+    open: &mut Transactions<D>,
+    request: &DecayRequest<'_>,
+    among: &Among<'_>,
+) -> Result<(Vec<String>, Vec<Vec<Value>>), Error> {
+    let dialect = open.database.dialect();
+    let (catalog, live) = open.application.described()?;
+    let (table, id) = (&live.pseudo.table, &live.pseudo.id);
+    let users = live.table(table).ok_or(Error::NotInstalled)?;
+    let wrong = |what: String| SpecError::new("the condition of inactivity", what);
+    let tenancy = &open.database.tenancy;
+    let scope = Scope::new(dialect, catalog, (&request.parameters, tenancy), table);
+    let Fragment {
+        sql,
+        mut parameters,
+    } = scope.condition(request.inactive).map_err(wrong)?;
+    let all: Vec<String> = users
+        .catalog
+        .columns
+        .iter()
+        .map(|column| column.name.clone())
+        .collect();
+    let (from, name) = (dialect.quote(table), dialect.quote(id));
+    let mut query = format!("SELECT {} FROM {from} WHERE ({sql})", list(dialect, &all));
+    let bound = match among {
+        Among::Page => request.after.as_ref().map(|after| ('>', after)),
+        Among::One(id) => Some(('=', *id)),
+    };
+    if let Some((sign, than)) = bound {
+        let typed = dialect.typed(users.catalog.column(id));
+        query = format!("{query} AND {from}.{name} {sign} {typed}");
+        parameters.push(than.clone());
     }
+    let mut own = tenancy.and(dialect, table, table);
+    query.push_str(&own.sql);
+    parameters.append(&mut own.parameters);
+    let page = request.page;
+    let query = format!("{query} ORDER BY {from}.{name} LIMIT {page}");
+    let rows = open
+        .database
+        .query(&query, &parameters)
+        .doing("looking for inactive people")?;
+    Ok((all, rows))
 }
 
 /// Returns a hash of a row of the users table in its present state and of the specification.

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::engine::Engine;
+use super::options::Options;
+use super::{accounts, concern, holders};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{CatalogTable, Column, Database, Dialect};
@@ -17,6 +19,7 @@ use crate::records::principal::Reached;
 use crate::records::section::{Change, Copied, Modified};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
 
 /// The savepoint that undoes the update of the records before the transaction ends.
 const SAVEPOINT: &str = "SAVEPOINT probity_export";
@@ -147,95 +150,96 @@ impl<D: Database> Engine<D> {
     ) -> Result<Vec<Hidden>, Error> {
         let key = id.map_or_else(String::new, |id| id.to_string());
         let asked = OperationRequest::new("disguise.export", key, Some(user), time);
-        self.operation(&asked, |engine| {
+        let options = &self.options;
+        self.transactions.operation(&asked, |open| {
             // Updates note the new places of shared rows, for a reveal; here the notes are undone.
-            control(&mut engine.database, SAVEPOINT)?;
-            let hidden = engine.hidden(user, credential, id, time)?;
-            control(&mut engine.database, BACK)?;
-            control(&mut engine.database, RELEASE)?;
+            control(&mut open.database, SAVEPOINT)?;
+            let hidden = hidden((open, options), (user, credential), id, time)?;
+            control(&mut open.database, BACK)?;
+            control(&mut open.database, RELEASE)?;
             let mut rows: BTreeMap<String, u64> = BTreeMap::new();
             for it in &hidden {
                 let count = rows.entry(it.table.clone()).or_default();
                 *count = count.saturating_add(1);
             }
-            engine.done(&asked, Payload::new().counting("rows", &rows))?;
+            open.done(&asked, Payload::new().counting("rows", &rows))?;
             Ok(hidden)
         })
     }
+}
 
-    fn hidden(
-        &mut self,
-        user: &Value,
-        credential: &Credential<'_>,
-        id: Option<DisguiseId>,
-        time: Timestamp,
-    ) -> Result<Vec<Hidden>, Error> {
-        self.refresh()?;
-        self.refuse_namesakes(Some(user))?;
-        let (salt, holder) = self.former_holder(user, credential)?;
-        let reach = holder.reach();
-        let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
-        let meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
-        let changes = |it: &&Reached| it.found.locator.changes;
-        if id.is_some() && !meant.iter().any(changes) {
-            return Err(Error::NoSuchDisguise);
-        }
-        let found = meant.len();
-        let held = Held::all(&mut self.database)?;
-        let mut there = Vec::with_capacity(found);
-        for it in meant {
-            let is_over = it.found.locator.origin.expires.is_over(time);
-            if !is_over || self.is_kept((&salt, &held), user, (it, &reach.bags))? {
-                there.push(it);
-            }
-        }
-        let mut meant = there;
-        if id.is_some() && meant.len() < found {
-            return Err(Error::Ended);
-        }
-        meant.sort_by_key(|it| {
-            let origin = it.found.locator.origin;
-            (origin.time, origin.disguise)
-        });
-        let recorded = update::recorded(&mut self.database)?;
-        let (catalog, live) = self.described()?;
-        let (catalog, live) = (catalog.clone(), live.clone());
-        let updates = Updates {
-            recorded: &recorded,
-            code: &self.updates,
-            catalog: &catalog,
-            live: &live,
-            salt: &salt,
-            gone: BTreeSet::new(),
-        };
-        let dialect = self.database.dialect();
-        let mut hidden = Vec::new();
-        for it in meant {
-            let mut bag = it.read(&mut self.database)?;
-            let origin = it.found.locator.origin;
-            updates.apply(&mut self.database, &mut bag, origin.updates)?;
-            for section in bag.sections {
-                let row = |identity, change| Hidden {
-                    disguise: DisguiseId(origin.disguise),
-                    time: Timestamp::from_nanoseconds(origin.time).ok(),
-                    table: section.table.clone(),
-                    identity,
-                    change,
-                };
-                let table = live.table(&section.table);
-                let key = table.map(|it| it.identity.as_slice());
-                let rows = changed(&mut self.database, key.unwrap_or_default(), section.change)?;
-                hidden.extend(rows.into_iter().map(|(mut identity, mut change)| {
-                    if let Some(table) = table {
-                        shorten(dialect, &table.catalog, &mut identity);
-                        change.shorten(dialect, &table.catalog);
-                    }
-                    row(identity, change)
-                }));
-            }
-        }
-        Ok(hidden)
+/// Returns what is hidden by one disguise, or by all; the updates that this notes are undone later.
+fn hidden<D: Database>(
+    (open, options): (&mut Transactions<D>, &Options),
+    (user, credential): (&Value, &Credential<'_>),
+    id: Option<DisguiseId>,
+    time: Timestamp,
+) -> Result<Vec<Hidden>, Error> {
+    open.refresh()?;
+    accounts::refuse_namesakes(open, Some(user))?;
+    let (salt, holder) = holders::former(open, user, credential, options.key_cost)?;
+    let reach = holder.reach();
+    let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
+    let meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
+    let changes = |it: &&Reached| it.found.locator.changes;
+    if id.is_some() && !meant.iter().any(changes) {
+        return Err(Error::NoSuchDisguise);
     }
+    let found = meant.len();
+    let held = Held::all(&mut open.database)?;
+    let mut there = Vec::with_capacity(found);
+    for it in meant {
+        let is_over = it.found.locator.origin.expires.is_over(time);
+        if !is_over || concern::is_kept(open, options, (&salt, &held), user, (it, &reach.bags))? {
+            there.push(it);
+        }
+    }
+    let mut meant = there;
+    if id.is_some() && meant.len() < found {
+        return Err(Error::Ended);
+    }
+    meant.sort_by_key(|it| {
+        let origin = it.found.locator.origin;
+        (origin.time, origin.disguise)
+    });
+    let recorded = update::recorded(&mut open.database)?;
+    let (catalog, live) = open.application.described()?;
+    let (catalog, live) = (catalog.clone(), live.clone());
+    let updates = Updates {
+        recorded: &recorded,
+        code: &options.updates,
+        catalog: &catalog,
+        live: &live,
+        salt: &salt,
+        gone: BTreeSet::new(),
+    };
+    let dialect = open.database.dialect();
+    let mut hidden = Vec::new();
+    for it in meant {
+        let mut bag = it.read(&mut open.database)?;
+        let origin = it.found.locator.origin;
+        updates.apply(&mut open.database, &mut bag, origin.updates)?;
+        for section in bag.sections {
+            let row = |identity, change| Hidden {
+                disguise: DisguiseId(origin.disguise),
+                time: Timestamp::from_nanoseconds(origin.time).ok(),
+                table: section.table.clone(),
+                identity,
+                change,
+            };
+            let table = live.table(&section.table);
+            let key = table.map(|it| it.identity.as_slice());
+            let rows = changed(&mut open.database, key.unwrap_or_default(), section.change)?;
+            hidden.extend(rows.into_iter().map(|(mut identity, mut change)| {
+                if let Some(table) = table {
+                    shorten(dialect, &table.catalog, &mut identity);
+                    change.shorten(dialect, &table.catalog);
+                }
+                row(identity, change)
+            }));
+        }
+    }
+    Ok(hidden)
 }
 
 /// Gives every number of a column with 32 bits the shortest digits that the column reads back as the

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use probity_format::Timestamp;
 
-use super::engine::Engine;
-use super::plan::{counted, placeholders};
+use super::accounts;
+use super::disguiser::Disguiser;
+use super::preview::{Preview, counted, placeholders};
+use super::unregister::rowless;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
@@ -20,24 +22,29 @@ use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
 
-impl<D: Database> Engine<D> {
+impl<D: Database> Preview<'_, D> {
     /// Returns a caution if the generator of placeholders' ids has no more values than there are
     /// people, so that a disguise may find no free one.
     pub(super) fn scarce_ids(&mut self) -> Result<Option<String>, Error> {
-        let (table, id) = (self.pseudo.table.clone(), self.pseudo.id.clone());
-        let mut columns = self.pseudo.columns.iter();
-        let generator = columns.find(|(column, _)| *column == id);
+        let pseudo = self.transactions.application.pseudo();
+        let (table, id) = (&pseudo.table, &pseudo.id);
+        let mut columns = pseudo.columns.iter();
+        let generator = columns.find(|(column, _)| column == id);
         let Some(count) = generator.and_then(|(_, it)| it.count()) else {
             return Ok(None);
         };
-        let dialect = self.database.dialect();
-        let own = self.database.tenancy.and(dialect, &table, &table);
+        let dialect = self.transactions.database.dialect();
+        let own = self
+            .transactions
+            .database
+            .tenancy
+            .and(dialect, table, table);
         let sql = format!(
             "SELECT COUNT(*) FROM {} WHERE 1 = 1{}",
-            dialect.quote(&table),
+            dialect.quote(table),
             own.sql
         );
-        let people = counted(&mut self.database, &sql, &own.parameters)?;
+        let people = counted(&mut self.transactions.database, &sql, &own.parameters)?;
         Ok((count <= people.max(1)).then(|| {
             format!(
                 "column {id} of {table} is to hold the ids of placeholders, of which the specification can make {count}, while the table has {people} rows: a disguise that finds no unused id is refused; draw from a greater range"
@@ -51,7 +58,7 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
     pub fn caution_of_rowless(&mut self) -> Result<Option<String>, Error> {
-        match self.rowless() {
+        match rowless(self.transactions) {
             Ok(rowless) => Ok(rowless.caution()),
             // Nobody is registered yet.
             Err(Error::NotInstalled) => Ok(None),
@@ -67,13 +74,18 @@ impl<D: Database> Engine<D> {
     pub fn caution_of_everybody(&mut self) -> Result<Option<String>, Error> {
         let person = PrincipalKind::Person.code();
         let sql = format!("SELECT standing FROM {PRINCIPALS} WHERE standing <> {person} LIMIT 1");
-        let there = match self.database.query(&sql, &[]).map_err(uninstalled) {
+        let there = match self
+            .transactions
+            .database
+            .query(&sql, &[])
+            .map_err(uninstalled)
+        {
             Ok(rows) => !rows.is_empty(),
             // Nobody is registered yet.
             Err(Error::NotInstalled) => false,
             Err(error) => return Err(error),
         };
-        let users = &self.pseudo.table;
+        let users = &self.transactions.application.pseudo().table;
         Ok(there.then(|| {
             format!(
                 "there are placeholders in {users}: a disguise of everybody takes the rows under them, too, and only whoever is behind a placeholder brings these back; where that person had everything forgotten, nobody does"
@@ -93,11 +105,11 @@ impl<D: Database> Engine<D> {
         named: &BTreeMap<String, Value>,
     ) -> Result<Vec<String>, Error> {
         spec.refuse_unknown(named, None)?;
-        self.refresh()?;
-        self.need_tenant()?;
+        self.transactions.refresh()?;
+        self.transactions.need_tenant()?;
         let mut told = Vec::new();
         if user.is_none() {
-            match self.refuse_namesakes(None) {
+            match accounts::refuse_namesakes(self.transactions, None) {
                 Err(Error::Value { what }) => told.push(what),
                 outcome => outcome?,
             }
@@ -110,16 +122,16 @@ impl<D: Database> Engine<D> {
         }
         let owners = user.map(std::slice::from_ref);
         let none = Spellings::new();
-        let steps = match self.planned(spec, named, owners) {
+        let steps = match self.planner().planned(spec, named, owners) {
             // Nothing is known of the rows then but that they are refused.
             Err(Error::Value { what }) => {
                 told.push(what);
-                self.planned_by_id(spec, (named, &none), owners)?
+                self.planner().planned_by_id(spec, (named, &none), owners)?
             }
             steps => steps?,
         };
-        let dialect = self.database.dialect();
-        let (catalog, live) = self.described()?;
+        let dialect = self.transactions.database.dialect();
+        let (catalog, live) = self.transactions.application.described()?;
         let aim = PlanContext {
             dialect,
             catalog,
@@ -127,11 +139,11 @@ impl<D: Database> Engine<D> {
             named,
             owners,
             spellings: &none,
-            redactors: &self.redactors,
-            tenancy: &self.database.tenancy,
+            redactors: &self.options.redactors,
+            tenancy: &self.transactions.database.tenancy,
         };
         let questions = left_to_others(&aim, &steps);
-        for (step, left) in steps.iter().zip(self.left_behind(&steps, user)?) {
+        for (step, left) in steps.iter().zip(self.planner().left_behind(&steps, user)?) {
             let what = match step.kind {
                 Kind::Remove => "removing",
                 _ => "changing the key of",
@@ -143,7 +155,11 @@ impl<D: Database> Engine<D> {
             );
         }
         for (question, sentence) in questions {
-            let count = counted(&mut self.database, &question.sql, &question.parameters)?;
+            let count = counted(
+                &mut self.transactions.database,
+                &question.sql,
+                &question.parameters,
+            )?;
             if count > 0 {
                 told.push(sentence.replacen("{}", &count.to_string(), 1));
             }
@@ -154,21 +170,23 @@ impl<D: Database> Engine<D> {
 
     /// Returns the reason why this user would be refused, whatever the rows.
     fn standing_of(&mut self, user: &Value) -> Result<Option<String>, Error> {
-        match self.refuse_without_row(user) {
+        match accounts::refuse_without(self.transactions, user) {
             Ok(()) => {}
             Err(error @ (Error::NoSuchUser { .. } | Error::Value { .. })) => {
                 return Ok(Some(error.to_string()));
             }
             Err(error) => return Err(error),
         }
-        let looked = self.transaction(|engine| {
-            let context = engine.context(Some(user))?;
-            engine.may_be_hidden(&context, Some(user)).map(drop)
+        let options = self.options;
+        let looked = self.transactions.transaction(|open| {
+            let mut disguiser = Disguiser { open, options };
+            let context = disguiser.context(Some(user))?;
+            disguiser.may_be_hidden(&context, Some(user)).map(drop)
         });
         match looked {
             Ok(()) => Ok(None),
             Err(Error::NotInstalled) => {
-                let table = self.pseudo.table.clone();
+                let table = self.transactions.application.pseudo().table.clone();
                 Ok(Some(Error::NotRegistered { table }.to_string()))
             }
             Err(error @ (Error::NotRegistered { .. } | Error::Held { .. })) => {
@@ -195,11 +213,13 @@ impl<D: Database> Engine<D> {
             expires: None,
             time,
         };
-        let looked = self.transaction(|engine| {
-            let context = engine.context(Some(user))?;
-            let owners = engine.owners(&context, &request)?;
+        let options = self.options;
+        let looked = self.transactions.transaction(|open| {
+            let mut disguiser = Disguiser { open, options };
+            let context = disguiser.context(Some(user))?;
+            let owners = disguiser.owners(&context, &request)?;
             let disguise = (DisguiseId(0), &request);
-            engine.refuse_stakes(&context, disguise, owners.as_deref())
+            disguiser.refuse_stakes(&context, disguise, owners.as_deref())
         });
         match looked {
             Ok(()) => Ok(None),
@@ -216,7 +236,7 @@ impl<D: Database> Engine<D> {
         steps: &[Step],
         user: Option<&Value>,
     ) -> Result<Option<String>, Error> {
-        let pseudo = self.pseudo.clone();
+        let pseudo = self.transactions.application.pseudo().clone();
         let own = pseudo
             .columns
             .iter()
@@ -226,17 +246,18 @@ impl<D: Database> Engine<D> {
         };
         let mut needed: u64 = 0;
         for step in steps {
-            needed = needed.saturating_add(placeholders(&mut self.database, step, user)?);
+            needed =
+                needed.saturating_add(placeholders(&mut self.transactions.database, step, user)?);
         }
         let width = lb.abs_diff(*ub).saturating_add(1);
         if needed == 0 || width.checked_div(needed).is_some_and(|times| times > 1_000) {
             return Ok(None);
         }
-        let dialect = self.database.dialect();
+        let dialect = self.transactions.database.dialect();
         let (table, id) = (dialect.quote(&pseudo.table), dialect.quote(&pseudo.id));
         let sql = format!("SELECT COUNT(*) FROM {table} WHERE {id} BETWEEN ? AND ?");
         let taken = counted(
-            &mut self.database,
+            &mut self.transactions.database,
             &sql,
             &[Value::Int(*lb), Value::Int(*ub)],
         )?;

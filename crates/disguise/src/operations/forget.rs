@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
 
-use super::chunk::{Whose, leave_out};
+use super::chunks::{Whose, leave_out};
 use super::engine::Engine;
+use super::{concern, holders};
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -39,12 +40,13 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Receipt, Error> {
         let asked = OperationRequest::new("disguise.forget", id.to_string(), Some(user), time);
-        self.operation(&asked, |engine| {
-            let (salt, holder) = engine.former_holder(user, credential)?;
-            let held = refuse_held(&mut engine.database, &salt, user)?;
+        let options = &self.options;
+        self.transactions.operation(&asked, |open| {
+            let (salt, holder) = holders::former(open, user, credential, options.key_cost)?;
+            let held = refuse_held(&mut open.database, &salt, user)?;
             held.refuse_disguise(&salt, id)?;
             let reach = holder.reach();
-            let database = &mut engine.database;
+            let database = &mut open.database;
             let meant: Vec<_> = reach
                 .bags
                 .iter()
@@ -63,14 +65,14 @@ impl<D: Database> Engine<D> {
                 Vec::new()
             };
             let meant_now = meant.iter().copied();
-            engine.refuse_concerned((&salt, &held), meant_now, &reach.bags)?;
-            let database = &mut engine.database;
+            concern::refuse_concerned(open, options, (&salt, &held), meant_now, &reach.bags)?;
+            let database = &mut open.database;
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             let cohort = cohort(&salt, &user.principal());
             let mut ids = once::forget(database, &salt, cohort)?;
             ids.append(&mut store::record_ids(&gone)?);
-            let ended = ended_for(&mut engine.database, BTreeSet::from([id]), &holder)?;
-            let database = &mut engine.database;
+            let ended = ended_for(&mut open.database, BTreeSet::from([id]), &holder)?;
+            let database = &mut open.database;
             let cohorts = Cohorts::of(database, &gone)?;
             store::remove_bags(database, &salt, &gone)?;
             let stored: Vec<Stored<'_>> = kept
@@ -78,12 +80,12 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it, user, cohorts.beside(&it.found)))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
+            let receipt = Receipt::new(time, Some(id), gone.len(), (open.tenant(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             if !kept.is_empty() {
                 facts.put("links_kept", true);
             }
-            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
+            open.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
@@ -101,19 +103,26 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Receipt, Error> {
         let asked = OperationRequest::new("disguise.forget", String::new(), Some(user), time);
-        self.operation(&asked, |engine| {
-            let (salt, holder) = engine.former_holder(user, credential)?;
-            let held = refuse_held(&mut engine.database, &salt, user)?;
+        let options = &self.options;
+        self.transactions.operation(&asked, |open| {
+            let (salt, holder) = holders::former(open, user, credential, options.key_cost)?;
+            let held = refuse_held(&mut open.database, &salt, user)?;
             let (key, reach) = (holder.key(), holder.reach());
             for it in &reach.bags {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
             }
-            engine.refuse_concerned((&salt, &held), reach.bags.iter(), &reach.bags)?;
+            concern::refuse_concerned(
+                open,
+                options,
+                (&salt, &held),
+                reach.bags.iter(),
+                &reach.bags,
+            )?;
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             // All passwords and tokens of a key are named by its holder. It comes first, so that a
             // cut list still names it.
             let mut ids = vec![credential::holder(key)?.to_vec()];
-            let database = &mut engine.database;
+            let database = &mut open.database;
             let cohort = cohort(&salt, &user.principal());
             ids.append(&mut once::forget(database, &salt, cohort)?);
             ids.append(&mut store::record_ids(&gone)?);
@@ -124,22 +133,22 @@ impl<D: Database> Engine<D> {
             let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
             let disguises: BTreeSet<DisguiseId> = disguises.collect();
             let mut chunks = disguises.clone();
-            let own = intent::of_person(&mut engine.database, holder.public())?;
+            let own = intent::of_person(&mut open.database, holder.public())?;
             chunks.extend(own.into_iter().map(|(id, _)| id));
-            let ended = ended_for(&mut engine.database, chunks, &holder)?;
-            let database = &mut engine.database;
+            let ended = ended_for(&mut open.database, chunks, &holder)?;
+            let database = &mut open.database;
             let registered = holder.is_registered().then_some(user);
             let scheduled = scheduled::end(database, holder.public(), registered)?;
             if holder.is_registered() {
                 registry::unregister(database, &[user.principal()])?;
             }
-            let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
+            let receipt = Receipt::new(time, None, gone.len(), (open.tenant(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
             facts.put("disguises", disguises);
             let scheduled: Vec<String> = scheduled.iter().map(ToString::to_string).collect();
             facts.put("scheduled", scheduled);
-            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
+            open.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::disguise::Disguise;
-use super::engine::Engine;
+use super::disguiser::{Disguise, Disguiser};
+use super::preview::Preview;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -14,11 +14,12 @@ use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
 use crate::plan::place::Place;
 use crate::records::hold::Held;
 use crate::spec::Spec;
+use crate::transaction::transactions::Transactions;
 
 /// The rows of a page.
 const PAGE: usize = 1_000;
 
-impl<D: Database> Engine<D> {
+impl<D: Database> Preview<'_, D> {
     /// Returns a caution for each table with rows that a disguise of everybody leaves as they are:
     /// nobody whom they name is registered or has an account. All rows that `spec` means are read,
     /// a page at a time.
@@ -66,45 +67,46 @@ impl<D: Database> Engine<D> {
             time,
         };
         let mut all = Applied::none(DisguiseId(0));
+        let options = self.options;
         let (mut place, mut more) = (Place::START, true);
         while more {
             let from = place.clone();
-            let look = |engine: &mut Self| {
+            let look = |open: &mut Transactions<D>| {
                 // The transaction may be tried again.
                 place.clone_from(&from);
-                engine.page_of_nobody(&request, &mut place)
+                page_of_nobody(&mut Disguiser { open, options }, &request, &mut place)
             };
-            let (found, goes_on) = self.tried(|engine, look| engine.transaction(look), look)?;
+            let (found, goes_on) = self.transactions.tried_in_one(look)?;
             all.add(&found);
             more = goes_on;
         }
         Ok(all.of_nobody)
     }
+}
 
-    /// Looks at the next page of rows. Returns the counts, and whether there are more.
-    fn page_of_nobody(
-        &mut self,
-        request: &ApplyRequest<'_>,
-        place: &mut Place,
-    ) -> Result<(Applied, bool), Error> {
-        let mut context = self.context(None)?;
-        // Holds keep nobody from looking.
-        context.held = Held::of(BTreeSet::new());
-        let steps = self.steps(request, None)?;
-        let disguise = Disguise {
-            id: DisguiseId(0),
-            request,
-            owners: None,
-            forgotten: &Forgotten::default(),
-            earlier: None,
-            away: None,
-            most: None,
-        };
-        let mut more = false;
-        let (found, _) = self.disguise(&context, disguise, |work| {
-            more = Chunk::new(work, &steps).count_of_nobody(place, PAGE)?;
-            Ok(())
-        })?;
-        Ok((found, more))
-    }
+/// Looks at the next page of rows. Returns the counts, and whether there are more.
+fn page_of_nobody<D: Database>(
+    disguiser: &mut Disguiser<'_, D>,
+    request: &ApplyRequest<'_>,
+    place: &mut Place,
+) -> Result<(Applied, bool), Error> {
+    let mut context = disguiser.context(None)?;
+    // Holds keep nobody from looking.
+    context.held = Held::of(BTreeSet::new());
+    let steps = disguiser.steps(request, None)?;
+    let disguise = Disguise {
+        id: DisguiseId(0),
+        request,
+        owners: None,
+        forgotten: &Forgotten::default(),
+        earlier: None,
+        away: None,
+        most: None,
+    };
+    let mut more = false;
+    let (found, _) = disguiser.disguise(&context, disguise, |work| {
+        more = Chunk::new(work, &steps).count_of_nobody(place, PAGE)?;
+        Ok(())
+    })?;
+    Ok((found, more))
 }

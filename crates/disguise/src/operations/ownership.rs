@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::engine::Engine;
-use super::written_id::UNHELD;
+use super::planner::Planner;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Database, Dialect};
-use crate::error::{Doing as _, Error, SpecError};
+use crate::error::{Doing as _, Error};
 use crate::plan::likeness::Spellings;
-use crate::plan::step::{PlanContext, Step, are_many};
-use crate::spec::{Kind, Spec};
-use crate::statements::row::encoded;
-use crate::statements::table::{found, select_keys};
+use crate::plan::step::{Step, are_many};
+use crate::spec::Kind;
+use crate::statements::table::found;
 
 /// A query about a column that compares otherwise than the users' ids, and what its answer means.
 struct Question {
@@ -62,37 +60,17 @@ impl Question {
     }
 }
 
-impl<D: Database> Engine<D> {
-    /// Returns the steps of `spec`, with rows that name the owners in another form than their ids.
-    ///
-    /// A row that belongs to two people is refused, and so is one that names somebody by a
-    /// conversion that nothing declares.
-    pub(super) fn planned(
-        &mut self,
-        spec: &Spec,
-        named: &BTreeMap<String, Value>,
-        owners: Option<&[Value]>,
-    ) -> Result<Vec<Step>, Error> {
-        let steps = self.planned_by_id(spec, (named, &Spellings::new()), owners)?;
-        if let Some(owners) = owners.filter(|it| are_many(it)) {
-            self.scope(owners)?;
-        }
-        let spellings = self.spellings(&steps, owners)?;
-        let steps = if spellings.is_empty() {
-            steps
-        } else {
-            self.planned_by_id(spec, (named, &spellings), owners)?
-        };
-        self.refuse_strange_values(&steps, owners.is_some())?;
-        Ok(steps)
-    }
-
+impl<D: Database> Planner<'_, D> {
     /// Refuses rows that name somebody, beside whom is meant, by a value that the database finds as
     /// no id: the column alone takes it for one, or it is stored as another type. The row would go
     /// as one of nobody's, and a hold on that person would not bind it.
-    fn refuse_strange_values(&mut self, steps: &[Step], of_one: bool) -> Result<(), Error> {
+    pub(super) fn refuse_strange_values(
+        &mut self,
+        steps: &[Step],
+        of_one: bool,
+    ) -> Result<(), Error> {
         for (asked, refusals) in self.doubts(steps, of_one)? {
-            let answer = self.database.query(&asked.sql, &asked.parameters);
+            let answer = self.open.database.query(&asked.sql, &asked.parameters);
             let answer = answer.doing("looking whose the rows are")?;
             let [of_storage, of_form, of_two_people] = refusals;
             let what = match answer.into_iter().flatten().next() {
@@ -110,8 +88,8 @@ impl<D: Database> Engine<D> {
     /// answer. In a row of one person that names nobody else there are none, and a row that stays
     /// is lost to nobody.
     fn doubts(&self, steps: &[Step], of_one: bool) -> Result<Vec<(Fragment, [String; 3])>, Error> {
-        let (_, live) = self.described()?;
-        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
+        let (_, live) = self.open.application.described()?;
+        let (dialect, tenancy) = (self.open.database.dialect(), &self.open.database.tenancy);
         let mut doubts = Vec::new();
         for step in steps {
             let Some(table) = live.table(&step.table) else {
@@ -147,40 +125,18 @@ impl<D: Database> Engine<D> {
         Ok(doubts)
     }
 
-    /// Returns the steps of `spec`, whose rows name the owners as their ids do, or as `spellings`.
-    pub(super) fn planned_by_id(
-        &self,
-        spec: &Spec,
-        (named, spellings): (&BTreeMap<String, Value>, &Spellings),
-        owners: Option<&[Value]>,
-    ) -> Result<Vec<Step>, Error> {
-        let (catalog, live) = self.described()?;
-        let dialect = self.database.dialect();
-        let is_unheld = |it: &Value| matches!(it, Value::Text(text) if dialect.refuses_text(text));
-        if let Some((name, _)) = named.iter().find(|(_, it)| is_unheld(it)) {
-            return Err(SpecError::new(format!("parameter {name}"), UNHELD).into());
-        }
-        let context = PlanContext {
-            dialect,
-            catalog,
-            live,
-            named,
-            owners,
-            spellings,
-            redactors: &self.redactors,
-            tenancy: &self.database.tenancy,
-        };
-        Ok(context.plan(spec)?)
-    }
-
     /// Returns the values that stand for `owners` beside their ids, and refuses rows of doubtful
     /// owners. Costs a query for each column that compares otherwise than the ids, and none where
     /// all have their type and collation.
-    fn spellings(&mut self, steps: &[Step], owners: Option<&[Value]>) -> Result<Spellings, Error> {
+    pub(super) fn spellings(
+        &mut self,
+        steps: &[Step],
+        owners: Option<&[Value]>,
+    ) -> Result<Spellings, Error> {
         let mut spellings = Spellings::new();
         for question in self.questions(steps, owners)? {
             let Fragment { sql, parameters } = &question.asked;
-            let answer = self.database.query(sql, parameters);
+            let answer = self.open.database.query(sql, parameters);
             let answer = answer.doing("looking whose the rows are")?;
             let Some(owners) = owners else {
                 let what = match answer.into_iter().flatten().next() {
@@ -215,14 +171,14 @@ impl<D: Database> Engine<D> {
             // other people, too.
             let values: Vec<Value> = others.values().cloned().collect();
             let Fragment { sql, parameters } = self.also_chosen(question, &values)?;
-            let answer = self.database.query(&sql, &parameters);
+            let answer = self.open.database.query(&sql, &parameters);
             let answer = answer.doing("looking whose the rows are")?;
             others.extend(question.others(&own, answer)?);
         }
         let others: Vec<Value> = others.into_values().collect();
         // The users' table has the last word: a reveal asks it in the same way.
-        let pseudo = &self.pseudo;
-        let held = found(&mut self.database, &pseudo.table, &pseudo.id, &others)?;
+        let pseudo = self.open.application.pseudo();
+        let held = found(&mut self.open.database, &pseudo.table, &pseudo.id, &others)?;
         let holders = others.iter().map(|it| held.get(&it.principal()));
         let doubt = holders
             .filter(|it| question.is_converted || !it.is_some_and(is_own))
@@ -235,47 +191,10 @@ impl<D: Database> Engine<D> {
         Err(Error::Value { what })
     }
 
-    /// Refuses a user, or everybody, whose id the users table has twice, as values of two types: a
-    /// record names a person by what is written. `SQLite` alone stores such ids, in a column
-    /// without a type, or as bytes.
-    pub(super) fn refuse_namesakes(&mut self, user: Option<&Value>) -> Result<(), Error> {
-        let dialect = self.database.dialect();
-        if dialect != Dialect::Sqlite || self.described()?.1.has_whole_ids() {
-            return Ok(());
-        }
-        let table = &self.pseudo.table;
-        let id = std::slice::from_ref(&self.pseudo.id);
-        let is_double = if let Some(user) = user {
-            let all = user.namesakes().into_iter();
-            let all: Vec<Vec<Value>> = all.map(|it| vec![it]).collect();
-            let held = select_keys(&mut self.database, table, id, id, &all)?;
-            // Where no key holds over the column, that is refused by itself.
-            let held: BTreeSet<Vec<u8>> = held.iter().map(|row| encoded(row)).collect();
-            held.len() > 1
-        } else {
-            let (column, of) = (dialect.quote(&self.pseudo.id), dialect.quote(table));
-            let own = self.database.tenancy.and(dialect, table, table);
-            let sql = format!(
-                "SELECT 1 FROM {of} WHERE {column} IS NOT NULL{} GROUP BY CAST({column} AS BLOB) HAVING COUNT(DISTINCT typeof({column})) > 1 LIMIT 1",
-                own.sql
-            );
-            let found = self.database.query(&sql, &own.parameters);
-            !found.doing("looking for ids of two types")?.is_empty()
-        };
-        if !is_double {
-            return Ok(());
-        }
-        let what = format!(
-            "column {} of {table} holds one id as values of two types, as the number 7 and the text 7, which no record tells apart; give the column a type, and write each id in it",
-            self.pseudo.id
-        );
-        Err(Error::Value { what })
-    }
-
     /// Returns the query for what the column of a question takes for one of `values`.
     fn also_chosen(&self, question: &Question, values: &[Value]) -> Result<Fragment, Error> {
-        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
-        let (_, live) = self.described()?;
+        let (dialect, tenancy) = (self.open.database.dialect(), &self.open.database.tenancy);
+        let (_, live) = self.open.application.described()?;
         let (table, column) = &question.place;
         let table = live.table(table);
         let naming = table.and_then(|table| live.unlike(dialect, table, column));
@@ -284,8 +203,8 @@ impl<D: Database> Engine<D> {
     }
 
     fn questions(&self, steps: &[Step], owners: Option<&[Value]>) -> Result<Vec<Question>, Error> {
-        let (_, live) = self.described()?;
-        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
+        let (_, live) = self.open.application.described()?;
+        let (dialect, tenancy) = (self.open.database.dialect(), &self.open.database.tenancy);
         let mut seen = BTreeSet::new();
         let mut questions = Vec::new();
         let tables = steps.iter().filter_map(|step| live.table(&step.table));

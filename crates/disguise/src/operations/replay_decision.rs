@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::engine::Engine;
-use super::replay::ReplayRequest;
+use super::accounts;
+use super::missed::ReplayRequest;
 use super::replay_action::{Bound, Ends, Leaver, ReplayAction};
 use super::replay_keys::Changed;
 use super::replay_obstacles::in_clear;
@@ -20,6 +20,7 @@ use crate::records::subject::Naming;
 use crate::spec::Spec;
 use crate::transaction::operation::{self, CommitOutcome, History, LoggedOperation, OperationId};
 use crate::transaction::record_names;
+use crate::transaction::transactions::Transactions;
 
 const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
 
@@ -52,11 +53,11 @@ pub(super) struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     pub(super) fn new<D: Database>(
-        engine: &mut Engine<D>,
+        open: &mut Transactions<D>,
         request: &'a ReplayRequest<'a>,
     ) -> Result<Self, Error> {
-        let salt = settings::salt(&mut engine.database)?;
-        let database = &mut engine.database;
+        let salt = settings::salt(&mut open.database)?;
+        let database = &mut open.database;
         let there = if request.told.iter().any(LoggedOperation::names_records) {
             record_names::record_names(database, &salt)?
         } else {
@@ -76,7 +77,7 @@ impl<'a> Replay<'a> {
         let people = if missing.is_empty() {
             BTreeMap::new()
         } else {
-            engine.people(&salt)?
+            accounts::by_name(open, &salt)?
         };
         let specs = request.specs.iter();
         Ok(Self {
@@ -88,7 +89,7 @@ impl<'a> Replay<'a> {
             people,
             there,
             strange,
-            naming: engine.naming.clone(),
+            naming: open.naming().clone(),
             specs: specs
                 .map(|spec| (operation::specification(&spec.text), spec))
                 .collect(),

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::chunk::{Whose, leave_out};
+use super::chunks::{Whose, leave_out};
 use super::engine::Engine;
+use super::options::Options;
+use super::{accounts, concern, holders};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -26,6 +28,7 @@ use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
 use crate::transaction::intent::{self, Intent};
 use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
 
 /// A disguise that hides something of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +59,19 @@ impl<D: Database> Engine<D> {
         };
         let found;
         let user = if request.user.is_null() {
-            found = self.operation(&asked(None), |engine| {
-                engine.refresh()?;
-                engine.whose(&request.credential)
+            found = self.transactions.operation(&asked(None), |open| {
+                open.refresh()?;
+                holders::owner(open, &request.credential)
             })?;
             &found
         } else {
             &request.user
         };
         let asked = asked(Some(user));
-        self.operation(&asked, |engine| engine.revealed(request, user, &asked))
+        let options = &self.options;
+        self.transactions.operation(&asked, |open| {
+            Reveal { open, options }.revealed(request, user, &asked)
+        })
     }
 
     /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length. A refusal is told of.
@@ -79,9 +85,10 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Value>, Error> {
         let asked = OperationRequest::new("disguise.speaks-for", String::new(), Some(user), time);
-        self.operation(&asked, |engine| {
-            let (_, holder) = engine.former_holder(user, credential)?;
-            engine.acts_as(&holder, holder.reach().present())
+        let cost = self.options.key_cost;
+        self.transactions.operation(&asked, |open| {
+            let (_, holder) = holders::former(open, user, credential, cost)?;
+            holders::acts_as(open, &holder, holder.reach().present())
         })
     }
 
@@ -96,68 +103,44 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Listed>, Error> {
         let asked = OperationRequest::new("disguise.list", String::new(), Some(user), time);
-        self.operation(&asked, |engine| {
-            let (_, holder) = engine.former_holder(user, credential)?;
-            let begun = intent::list(&mut engine.database)?;
+        let cost = self.options.key_cost;
+        self.transactions.operation(&asked, |open| {
+            let (_, holder) = holders::former(open, user, credential, cost)?;
+            let begun = intent::list(&mut open.database)?;
             Ok(listed(holder.reach(), &begun))
         })
     }
+}
 
-    /// Reveals a disguise in chunks that has not come to this person's rows: it ends, or leaves them out.
-    fn declined(
-        &mut self,
-        request: &RevealRequest<'_>,
-        asked: &OperationRequest<'_>,
-        (intent, holder): (&Intent, &Holder),
-    ) -> Result<Revealed, Error> {
-        let (whose, marked) = (Whose::of(intent), holder.marked(&mut self.database)?);
-        let meant = match &whose {
-            // Somebody else may have the id by now.
-            Whose::User(_) => intent.public_key.as_ref() == Some(holder.public()),
-            Whose::Everybody => !marked.is_empty(),
-        };
-        if !meant {
-            let nothing = Revealed::default();
-            self.done(asked, payload(&nothing))?;
-            return Ok(nothing);
-        }
-        leave_out(
-            &mut self.database,
-            request.id,
-            Some(&whose),
-            &marked,
-            ChunkNote::Returned,
-        )?;
-        let revealed = Revealed {
-            found: true,
-            ..Revealed::default()
-        };
-        self.done(asked, payload(&revealed))?;
-        Ok(revealed)
-    }
+/// A reveal in an open transaction.
+struct Reveal<'w, D: Database> {
+    open: &'w mut Transactions<D>,
+    options: &'w Options,
+}
 
+impl<D: Database> Reveal<'_, D> {
     fn revealed(
         &mut self,
         request: &RevealRequest<'_>,
         user: &Value,
         asked: &OperationRequest<'_>,
     ) -> Result<Revealed, Error> {
-        self.refresh()?;
-        self.refuse_namesakes(Some(user))?;
+        self.open.refresh()?;
+        accounts::refuse_namesakes(self.open, Some(user))?;
         let RevealContext {
             salt,
             updates: recorded,
             intent,
             registered,
-        } = RevealContext::read(&mut self.database, request.id, user)?;
+        } = RevealContext::read(&mut self.open.database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
         let claim = Claim {
             user,
             credential: &request.credential,
-            cost: self.cost,
+            cost: self.options.key_cost,
             registered,
         };
-        let holder = Holder::find(&mut self.database, &salt, &claim)?;
+        let holder = Holder::find(&mut self.open.database, &salt, &claim)?;
         let reach = holder.reach();
         if let Some(intent) = &intent
             && !reach.hides_by(request.id)
@@ -165,31 +148,29 @@ impl<D: Database> Engine<D> {
             return self.declined(request, asked, (intent, &holder));
         }
         let marked = match whose {
-            Some(Whose::Everybody) => holder.marked(&mut self.database)?,
+            Some(Whose::Everybody) => holder.marked(&mut self.open.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
         let ended = self.ended(&salt, (user, reach), request)?;
-        let Some((_, catalog, live)) = &self.live else {
-            return Err(Error::NotInstalled);
-        };
+        let (catalog, live) = self.open.application.described()?;
         let person = (user.principal(), holder.public().clone());
         let mut work = reveal::Revealer {
             updates: Updates {
                 recorded: &recorded,
-                code: &self.updates,
+                code: &self.options.updates,
                 catalog,
                 live,
                 salt: &salt,
                 gone: reach.gone(),
             },
-            database: &mut self.database,
+            database: &mut self.open.database,
             live,
             salt: &salt,
             reach,
             people: People::new(live, reach, person, holder.is_registered()),
             references: request.references,
             rows: request.rows,
-            room: self.reveal_bytes,
+            room: self.options.reveal_bytes,
             report: Report::default(),
             destroyed: Vec::new(),
             needed: BTreeSet::new(),
@@ -209,20 +190,44 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.report.revealed, work.destroyed);
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
-        leave_out(&mut self.database, request.id, whose, &marked, mark)?;
+        leave_out(&mut self.open.database, request.id, whose, &marked, mark)?;
         let destroyed = name::records(&salt, &destroyed);
-        self.done(asked, payload(&revealed).destroying(&destroyed))?;
+        self.open
+            .done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
     }
 
-    /// Returns those of `placeholders` that the person may act as.
-    pub(super) fn acts_as(
+    /// Reveals a disguise in chunks that has not come to this person's rows: it ends, or leaves them out.
+    fn declined(
         &mut self,
-        holder: &Holder,
-        placeholders: Vec<Value>,
-    ) -> Result<Vec<Value>, Error> {
-        let users = (self.pseudo.table.as_str(), self.pseudo.id.as_str());
-        holder.acts_as(&mut self.database, placeholders, users)
+        request: &RevealRequest<'_>,
+        asked: &OperationRequest<'_>,
+        (intent, holder): (&Intent, &Holder),
+    ) -> Result<Revealed, Error> {
+        let (whose, marked) = (Whose::of(intent), holder.marked(&mut self.open.database)?);
+        let meant = match &whose {
+            // Somebody else may have the id by now.
+            Whose::User(_) => intent.public_key.as_ref() == Some(holder.public()),
+            Whose::Everybody => !marked.is_empty(),
+        };
+        if !meant {
+            let nothing = Revealed::default();
+            self.open.done(asked, payload(&nothing))?;
+            return Ok(nothing);
+        }
+        leave_out(
+            &mut self.open.database,
+            request.id,
+            Some(&whose),
+            &marked,
+            ChunkNote::Returned,
+        )?;
+        let revealed = Revealed {
+            found: true,
+            ..Revealed::default()
+        };
+        self.open.done(asked, payload(&revealed))?;
+        Ok(revealed)
     }
 
     /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back. Refuses where that is asked for.
@@ -240,10 +245,16 @@ impl<D: Database> Engine<D> {
         if over.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let held = Held::all(&mut self.database)?;
+        let held = Held::all(&mut self.open.database)?;
         let mut ended = BTreeSet::new();
         for it in over {
-            if self.is_kept((salt, &held), user, (it, &reach.bags))? {
+            if concern::is_kept(
+                self.open,
+                self.options,
+                (salt, &held),
+                user,
+                (it, &reach.bags),
+            )? {
                 continue;
             }
             if it.found.locator.origin.disguise == request.id.0 {

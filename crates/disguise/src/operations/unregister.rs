@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::people::People;
 use super::written_id::named_in;
+use super::{accounts, holders};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -18,6 +19,7 @@ use crate::records::tables::{PRINCIPALS, bytes, uninstalled};
 use crate::statements::table::existing;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
 use crate::transaction::{intent, scheduled};
 
 /// Registrations that are looked at together.
@@ -55,7 +57,7 @@ impl Rowless {
     }
 }
 
-impl<D: Database> Engine<D> {
+impl<D: Database> People<'_, D> {
     /// Ends the registration of a user whose row is gone, so that the next user with the id can
     /// register and nothing of theirs is sealed to the former person. That person's schedules and
     /// disguises in chunks end, and in those of everybody the marks that they returned or forgot;
@@ -74,13 +76,14 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<(), Error> {
         let asked = OperationRequest::new("disguise.unregister", String::new(), Some(user), time);
-        self.operation(&asked, |engine| {
-            engine.refresh()?;
+        let cost = self.options.key_cost;
+        self.transactions.operation(&asked, |open| {
+            open.refresh()?;
             match credential {
-                Some(credential) => drop(engine.holder(user, credential)?),
-                None => engine.refuse_with_row(user)?,
+                Some(credential) => drop(holders::present(open, user, credential, cost)?),
+                None => accounts::refuse_with(open, user)?,
             }
-            let database = &mut engine.database;
+            let database = &mut open.database;
             let salt = settings::salt(database)?;
             let marks = intent::remove_marks(database, &salt, user)?;
             let name = [user.principal()];
@@ -88,7 +91,7 @@ impl<D: Database> Engine<D> {
             let key = match known {
                 Some((key, PrincipalKind::Person)) => key,
                 // A person who had everything forgotten is not registered and may have left marks.
-                None if marks > 0 => return engine.done(&asked, ended(marks)),
+                None if marks > 0 => return open.done(&asked, ended(marks)),
                 _ => {
                     return Err(Error::Value {
                         what: "the user is not registered".to_owned(),
@@ -107,93 +110,100 @@ impl<D: Database> Engine<D> {
                 .with("public_key", digits(&key.encode()))
                 .with("scheduled", scheduled)
                 .with("chunks", chunks);
-            engine.done(&asked, payload)
+            open.done(&asked, payload)
         })
     }
 
     /// Returns the people who are registered and have no row in the users table: the application
     /// deleted it, or gave it another id. Anybody who gets the id lies under their key until
-    /// [`Engine::unregister`] ends it. Where there are tenants nobody is named: what is kept of an
+    /// [`People::unregister`] ends it. Where there are tenants nobody is named: what is kept of an
     /// id does not say of which tenant it is.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`], [`Error::NotInstalled`].
     pub fn rowless(&mut self) -> Result<Rowless, Error> {
-        self.refresh()?;
-        if self.has_tenants() {
-            return Ok(Rowless::default());
-        }
-        self.transaction(Self::without_row)
+        rowless(self.transactions)
     }
+}
 
-    fn without_row(&mut self) -> Result<Rowless, Error> {
-        let mut left = BTreeSet::new();
-        let mut last = None;
-        loop {
-            let page = self.registered_behind(last.as_ref())?;
-            let ids: Vec<(Vec<u8>, Value)> = page
-                .iter()
-                .filter_map(|name| Some((name.clone(), self.written(name)?)))
-                .collect();
-            let (users, id) = (self.pseudo.table.clone(), self.pseudo.id.clone());
-            let asked: Vec<Value> = ids.iter().map(|(_, id)| id.clone()).collect();
-            let there = existing(&mut self.database, &users, &id, &asked)?;
-            let there: BTreeSet<&Vec<u8>> = ids
-                .iter()
-                .filter(|(_, id)| there.contains(&id.principal()))
-                .map(|(name, _)| name)
-                .collect();
-            left.extend(page.iter().filter(|it| !there.contains(it)).cloned());
-            match page.last() {
-                Some(name) if page.len() == PAGE => last = Some(bytes(name)),
-                _ => break,
-            }
-        }
-        if !left.is_empty() {
-            // Ids that are kept as hashes, or that a column without a type holds otherwise, are found from the other side.
-            for id in self.user_ids()? {
-                let name = registry::named(&self.database.tenancy, &id.principal());
-                left.remove(&name.principal());
-            }
-        }
-        let mut rowless = Rowless::default();
-        for name in left {
-            let id = self
-                .written(&name)
-                .filter(|it| matches!(it, Value::Bytes(_)));
-            match (id, String::from_utf8(name)) {
-                (Some(id), _) => rowless.users.push(id.written()),
-                (None, Ok(text)) if text.len() < registry::ID_HASH_BYTES => {
-                    rowless.users.push(text);
-                }
-                _ => rowless.hashed = rowless.hashed.saturating_add(1),
-            }
-        }
-        Ok(rowless)
+/// Returns the people who are registered and have no row in the users table, in a transaction of its
+/// own.
+pub(super) fn rowless<D: Database>(transactions: &mut Transactions<D>) -> Result<Rowless, Error> {
+    transactions.refresh()?;
+    if transactions.application.has_tenants() {
+        return Ok(Rowless::default());
     }
+    transactions.transaction(without_row)
+}
 
-    /// Returns the names of the next people who are registered.
-    fn registered_behind(&mut self, last: Option<&Value>) -> Result<Vec<Vec<u8>>, Error> {
-        let person = PrincipalKind::Person.code();
-        let behind = if last.is_some() { " AND id > ?" } else { "" };
-        let sql = format!(
-            "SELECT id FROM {PRINCIPALS} WHERE standing = {person}{behind} ORDER BY id LIMIT {PAGE}"
-        );
-        let parameters: Vec<Value> = last.into_iter().cloned().collect();
-        let rows = self.database.query(&sql, &parameters);
-        let rows = rows.map_err(uninstalled)?;
-        Ok(rows.iter().flatten().map(Value::principal).collect())
-    }
-
-    /// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
-    fn written(&self, name: &[u8]) -> Option<Value> {
-        if name.len() >= registry::ID_HASH_BYTES {
-            return None;
+fn without_row<D: Database>(open: &mut Transactions<D>) -> Result<Rowless, Error> {
+    let mut left = BTreeSet::new();
+    let mut last = None;
+    loop {
+        let page = registered_behind(open, last.as_ref())?;
+        let ids: Vec<(Vec<u8>, Value)> = page
+            .iter()
+            .filter_map(|name| Some((name.clone(), written(open, name)?)))
+            .collect();
+        let asked: Vec<Value> = ids.iter().map(|(_, id)| id.clone()).collect();
+        let users = open.application.pseudo();
+        let there = existing(&mut open.database, &users.table, &users.id, &asked)?;
+        let there: BTreeSet<&Vec<u8>> = ids
+            .iter()
+            .filter(|(_, id)| there.contains(&id.principal()))
+            .map(|(name, _)| name)
+            .collect();
+        left.extend(page.iter().filter(|it| !there.contains(it)).cloned());
+        match page.last() {
+            Some(name) if page.len() == PAGE => last = Some(bytes(name)),
+            _ => break,
         }
-        let (_, live) = self.described().ok()?;
-        let dialect = self.database.dialect();
-        named_in(live, dialect, &live.pseudo.id, name)
     }
+    if !left.is_empty() {
+        // Ids that are kept as hashes, or that a column without a type holds otherwise, are found from the other side.
+        for id in accounts::ids(open)? {
+            let name = registry::named(&open.database.tenancy, &id.principal());
+            left.remove(&name.principal());
+        }
+    }
+    let mut rowless = Rowless::default();
+    for name in left {
+        let id = written(open, &name).filter(|it| matches!(it, Value::Bytes(_)));
+        match (id, String::from_utf8(name)) {
+            (Some(id), _) => rowless.users.push(id.written()),
+            (None, Ok(text)) if text.len() < registry::ID_HASH_BYTES => {
+                rowless.users.push(text);
+            }
+            _ => rowless.hashed = rowless.hashed.saturating_add(1),
+        }
+    }
+    Ok(rowless)
+}
+
+/// Returns the names of the next people who are registered.
+fn registered_behind<D: Database>(
+    open: &mut Transactions<D>,
+    last: Option<&Value>,
+) -> Result<Vec<Vec<u8>>, Error> {
+    let person = PrincipalKind::Person.code();
+    let behind = if last.is_some() { " AND id > ?" } else { "" };
+    let sql = format!(
+        "SELECT id FROM {PRINCIPALS} WHERE standing = {person}{behind} ORDER BY id LIMIT {PAGE}"
+    );
+    let parameters: Vec<Value> = last.into_iter().cloned().collect();
+    let rows = open.database.query(&sql, &parameters);
+    let rows = rows.map_err(uninstalled)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
+}
+
+/// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
+fn written<D: Database>(open: &Transactions<D>, name: &[u8]) -> Option<Value> {
+    if name.len() >= registry::ID_HASH_BYTES {
+        return None;
+    }
+    let (_, live) = open.application.described().ok()?;
+    let dialect = open.database.dialect();
+    named_in(live, dialect, &live.pseudo.id, name)
 }
 
 /// Returns the field of the entry that counts the marks in disguises in chunks that ended.

@@ -1,10 +1,11 @@
 //! Ids of users and tenants as people write them, and as the users table has them.
 
-use super::engine::{Engine, no_tenants};
+use super::engine::Engine;
 use crate::database::value::Value;
 use crate::database::{Column, Database, Dialect};
 use crate::error::Error;
 use crate::schema::ResolvedSchema;
+use crate::transaction::application::no_tenants;
 
 /// The beginning of a value of bytes, before its digits.
 const BYTES: &str = "0x";
@@ -19,9 +20,9 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers, or bytes, and this is none
     /// that it can hold.
     pub fn user(&mut self, text: &str) -> Result<Value, Error> {
-        self.refresh()?;
-        let dialect = self.database.dialect();
-        let (_, live) = self.described()?;
+        self.transactions.refresh()?;
+        let dialect = self.transactions.database.dialect();
+        let (_, live) = self.transactions.application.described()?;
         if dialect.refuses_text(text) {
             let what = format!("the id of a user {UNHELD}");
             return Err(Error::Value { what });
@@ -37,9 +38,9 @@ impl<D: Database> Engine<D> {
     /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers, or bytes, and this is none that they
     /// can hold, [`Error::Database`], [`Error::Spec`].
     pub fn tenant(&mut self, text: &str) -> Result<Value, Error> {
-        self.refresh()?;
-        let dialect = self.database.dialect();
-        let (_, live) = self.described()?;
+        self.transactions.refresh()?;
+        let dialect = self.transactions.database.dialect();
+        let (_, live) = self.transactions.application.described()?;
         let users = live.table(&live.pseudo.table);
         let Some(column) = users.and_then(|table| table.tenant.as_ref()) else {
             return Err(no_tenants());

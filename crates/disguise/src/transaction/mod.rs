@@ -1,6 +1,7 @@
 //! Operations: each happens once, in its turn, with an entry in the log.
 
 pub(crate) mod admission;
+pub(crate) mod application;
 pub(crate) mod audit;
 pub(crate) mod context;
 pub(crate) mod intent;
@@ -8,6 +9,8 @@ pub(crate) mod once;
 pub(crate) mod operation;
 pub(crate) mod pace;
 pub(crate) mod payload;
-pub(crate) mod pending_entry;
+mod pending_entry;
 pub(crate) mod record_names;
+pub(crate) mod request;
 pub(crate) mod scheduled;
+pub(crate) mod transactions;

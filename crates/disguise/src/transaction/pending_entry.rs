@@ -1,44 +1,51 @@
-//! Operations already logged, and refusals still to be logged, while a transaction is open.
+//! Pending entries: the log records an operation before its commit, and afterwards any failure.
 
-use probity_format::Timestamp;
+use std::mem;
 
-use super::audit::OperationRequest;
-use super::operation::OperationId;
+use probity_format::{Outcome, Timestamp};
+
+use super::audit::{OperationRequest, tell};
+use super::operation::{self, CommitOutcome, OperationId};
+use super::payload::Payload;
+use super::transactions::Transactions;
+use crate::database::Database;
 use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::{refusal, settings};
 
 /// An operation that the log was told of as done, before it was.
-pub(crate) struct PendingEntry {
-    pub(crate) id: OperationId,
+pub(super) struct PendingEntry {
+    pub(super) id: OperationId,
     /// The key by which the database remembers it.
-    pub(crate) key: Value,
+    pub(super) key: Value,
     /// The salt of the database.
-    pub(crate) whole: Vec<u8>,
+    pub(super) whole: Vec<u8>,
     /// The salt of its tenant.
-    pub(crate) salt: Vec<u8>,
-    pub(crate) action: &'static str,
-    pub(crate) about: String,
-    pub(crate) user: Option<Value>,
-    pub(crate) time: Timestamp,
-    pub(crate) actor: String,
-    pub(crate) basis: String,
+    pub(super) salt: Vec<u8>,
+    pub(super) action: &'static str,
+    pub(super) about: String,
+    pub(super) user: Option<Value>,
+    pub(super) time: Timestamp,
+    pub(super) actor: String,
+    pub(super) basis: String,
 }
 
 /// A credential that was refused for a person in a request.
-pub(crate) struct Guess {
+pub(super) struct Guess {
     /// The name that it is counted under.
-    pub(crate) name: String,
-    pub(crate) salt: Vec<u8>,
-    pub(crate) action: &'static str,
-    pub(crate) about: String,
-    pub(crate) user: Value,
-    pub(crate) time: Timestamp,
-    pub(crate) actor: String,
-    pub(crate) basis: String,
+    pub(super) name: String,
+    pub(super) salt: Vec<u8>,
+    pub(super) action: &'static str,
+    pub(super) about: String,
+    pub(super) user: Value,
+    pub(super) time: Timestamp,
+    pub(super) actor: String,
+    pub(super) basis: String,
 }
 
 impl PendingEntry {
     /// Returns the request that the entry concerns.
-    pub(crate) fn asked(&self) -> OperationRequest<'_> {
+    fn asked(&self) -> OperationRequest<'_> {
         OperationRequest {
             actor: &self.actor,
             basis: &self.basis,
@@ -52,14 +59,191 @@ impl PendingEntry {
     }
 }
 
-/// The request whose transaction is at hand.
-pub(crate) struct Request {
-    /// The salt of the current tenant, for entries that are written after the transaction failed.
-    pub(crate) salt: Vec<u8>,
-    /// Another transaction was in the way of an operation.
-    pub(crate) is_in_conflict: bool,
-    /// Refused credentials: they are counted and logged once the transaction is over.
-    pub(crate) guesses: Vec<Guess>,
-    /// A byte that stands for the person whom its operations were about, if one.
-    pub(crate) cohort: Option<u8>,
+impl<D: Database> Transactions<D> {
+    /// Tells of an operation that is about to be committed, once nothing refuses it any more. Several
+    /// operations of one request are checked together.
+    pub(crate) fn done(
+        &mut self,
+        asked: &OperationRequest<'_>,
+        payload: Payload,
+    ) -> Result<(), Error> {
+        self.check_put_off()?;
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let whole = settings::own_salt(&mut self.database)?;
+        let salt = self.database.tenancy.salt(whole.clone());
+        let (id, payload) = operation::begin(&mut self.database, &salt, payload)?;
+        let promise = PendingEntry {
+            id,
+            key: self.database.tenancy.key(&id),
+            whole,
+            salt,
+            action: asked.action,
+            about: asked.key.clone(),
+            user: asked.user.cloned(),
+            time: asked.time,
+            actor: asked.actor.to_owned(),
+            basis: asked.basis.to_owned(),
+        };
+        // Whatever the log says, the entry may be in it.
+        self.promises.push(promise);
+        let salt = self.promises.last().map(|it| it.salt.clone());
+        let salt = salt.unwrap_or_default();
+        let names = (&self.naming, salt.as_slice());
+        tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
+    }
+
+    /// Tells of what was refused: that an operation which was told of as done was not, or else that `asked` was not done.
+    pub(crate) fn told<T>(
+        &mut self,
+        asked: &OperationRequest<'_>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Err(error) = &outcome else {
+            return outcome;
+        };
+        let told = if self.promises.is_empty() {
+            self.tell_refused(asked, error)
+        } else {
+            self.retract(error)
+        };
+        match (told, error) {
+            // That the log has failed, too, matters less than what may have been done.
+            (Ok(()), _) | (_, Error::Unsettled(_)) => outcome,
+            (Err(unrecorded), _) => Err(unrecorded),
+        }
+    }
+
+    fn tell_refused(&mut self, asked: &OperationRequest<'_>, error: &Error) -> Result<(), Error> {
+        if self.sink.is_none() {
+            return Ok(());
+        }
+        let outcome = outcome_of(error);
+        // In a transaction that is broken nothing can be read.
+        let known = self.request.as_ref().map(|it| it.salt.clone());
+        let salt = known.map_or_else(|| settings::salt(&mut self.database), Ok);
+        let guess = match (&salt, error) {
+            (Ok(salt), Error::WrongCredential) => self.guess(salt, asked)?,
+            _ => None,
+        };
+        let refusals = match (guess, &mut self.request) {
+            // It counts once the transaction is over, and is told of then.
+            (Some(guess), Some(request)) => {
+                request.guesses.push(guess);
+                return Ok(());
+            }
+            (Some(guess), None) => self.count_refusal(&guess.name, asked.time),
+            (None, _) => None,
+        };
+        let payload = operation::refused(&self.database.tenancy, refusals, error);
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        match salt {
+            Ok(salt) => tell(
+                sink.as_mut(),
+                (&self.naming, &salt),
+                asked,
+                outcome,
+                &payload,
+            ),
+            Err(Error::NotInstalled) => Ok(()),
+            // The database that knows the salt is lost; without it nobody may be named.
+            Err(_) => {
+                let nobody = OperationRequest {
+                    user: None,
+                    key: asked.key.clone(),
+                    ..*asked
+                };
+                tell(
+                    sink.as_mut(),
+                    (&self.naming, &[]),
+                    &nobody,
+                    outcome,
+                    &payload,
+                )
+            }
+        }
+    }
+
+    /// A credential that was refused for the person of `asked`, if it is to be counted.
+    fn guess(&self, salt: &[u8], asked: &OperationRequest<'_>) -> Result<Option<Guess>, Error> {
+        // A name that whoever has the database can make would tell who is away and asks.
+        let (Some(user), Some(_)) = (asked.user, &self.naming.0) else {
+            return Ok(None);
+        };
+        Ok(Some(Guess {
+            name: self.naming.of(salt, &user.principal())?,
+            salt: salt.to_vec(),
+            action: asked.action,
+            about: asked.key.clone(),
+            user: user.clone(),
+            time: asked.time,
+            actor: asked.actor.to_owned(),
+            basis: asked.basis.to_owned(),
+        }))
+    }
+
+    /// Counts credentials that were refused in a request, and tells of each with the count.
+    pub(super) fn tell_guesses(&mut self, guesses: Vec<Guess>) -> Result<(), Error> {
+        for it in guesses {
+            let refusals = self.count_refusal(&it.name, it.time);
+            let payload =
+                operation::refused(&self.database.tenancy, refusals, &Error::WrongCredential);
+            let Some(sink) = &mut self.sink else {
+                return Ok(());
+            };
+            let asked = OperationRequest {
+                actor: &it.actor,
+                basis: &it.basis,
+                ..OperationRequest::new(it.action, it.about.clone(), Some(&it.user), it.time)
+            };
+            let names = (&self.naming, it.salt.as_slice());
+            tell(sink.as_mut(), names, &asked, Outcome::Denied, &payload)?;
+        }
+        Ok(())
+    }
+
+    /// Counts in a transaction of its own, or that of the request at hand. What cannot be counted is told of all the same.
+    fn count_refusal(&mut self, name: &str, time: Timestamp) -> Option<u64> {
+        let count = |open: &mut Self| refusal::count(&mut open.database, name, time);
+        self.tried_of_all(count).ok()
+    }
+
+    /// Tells that what was told of as done in the transaction that ended with `error` was not.
+    pub(super) fn retract(&mut self, error: &Error) -> Result<(), Error> {
+        let fate = match error {
+            Error::Unsettled(_) => CommitOutcome::Unknown,
+            _ => CommitOutcome::Undone,
+        };
+        self.take_back(fate, outcome_of(error), Some(error))
+    }
+
+    pub(super) fn take_back(
+        &mut self,
+        fate: CommitOutcome,
+        outcome: Outcome,
+        reason: Option<&Error>,
+    ) -> Result<(), Error> {
+        for it in mem::take(&mut self.promises) {
+            let Some(sink) = &mut self.sink else {
+                break;
+            };
+            let tenancy = &self.database.tenancy;
+            let payload = operation::taken_back(tenancy, &it.salt, (it.id, fate), reason);
+            let asked = it.asked();
+            let names = (&self.naming, it.salt.as_slice());
+            tell(sink.as_mut(), names, &asked, outcome, &payload)?;
+        }
+        Ok(())
+    }
+}
+
+const fn outcome_of(error: &Error) -> Outcome {
+    if error.is_denial() {
+        Outcome::Denied
+    } else {
+        Outcome::Failed
+    }
 }

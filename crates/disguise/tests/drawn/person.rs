@@ -58,17 +58,21 @@ impl People {
     ) -> Result<Self, String> {
         let pseudo = file.pseudo.clone().unwrap();
         let mut engine = Engine::new(database, file.schema.clone(), pseudo);
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         if dice.in_a_hundred(mix::FEW_ROWS) {
             let rows = u32::try_from(1 + dice.throw(3)).unwrap();
-            engine.set_apply_rows(NonZero::new(rows).unwrap());
-            engine.set_reveal_bytes(0);
+            engine.options().apply_rows = NonZero::new(rows).unwrap();
+            engine.options().reveal_bytes = 0;
         }
         engine
+            .preview()
             .check(&file.spec, &BTreeMap::new())
             .map_err(|it| told(&it))?;
         engine.install().map_err(|it| told(&it))?;
-        engine.try_placeholder(time()).map_err(|it| told(&it))?;
+        engine
+            .preview()
+            .try_placeholder(time())
+            .map_err(|it| told(&it))?;
         let users = &layout.tables[0];
         let quote = |name: &str| layout.dialect.quote(name);
         let id = quote(&users.columns[users.key[0]].name);
@@ -77,7 +81,7 @@ impl People {
         let ids = engine.database().query(&sql, &[]).unwrap();
         let mut all = Vec::new();
         for id in ids.into_iter().flatten() {
-            let made = engine.register(&id, Protection::KeyAlone, time());
+            let made = engine.people().register(&id, Protection::KeyAlone, time());
             let key = made
                 .map_err(|it| format!("FAILED registering {}", told(&it)))?
                 .key;
@@ -118,7 +122,10 @@ impl People {
     pub(crate) fn foretold(&mut self, file: &SpecFile, who: Option<usize>) -> Vec<String> {
         let user = who.map(|it| self.all[it].id.clone());
         let none = BTreeMap::new();
-        let told_of = self.engine.foretell(&file.spec, user.as_ref(), &none);
+        let told_of = self
+            .engine
+            .preview()
+            .foretell(&file.spec, user.as_ref(), &none);
         told_of.unwrap_or_else(|error| vec![told(&error)])
     }
 

@@ -214,7 +214,7 @@ pub(crate) fn rows_with_an_enumeration_in_the_key_are_all_taken() {
             database.execute(sql, &[]).unwrap();
         }
         let mut member = Member::of(database, NOTES);
-        member.engine.set_apply_rows(NonZero::<u32>::MIN);
+        member.engine.options().apply_rows = NonZero::<u32>::MIN;
         let before = member.rows(["members", "notes"]);
         let applied = member.leave();
         assert_eq!(member.rows(["notes"])[0].len(), 1, "{key}");

@@ -306,7 +306,7 @@ pub(crate) fn no_row_without_a_key_is_passed_over_in_parts() {
             .replacen("[[remove]]\ntable = \"notes\"", changing, 1)
             .replacen("[[remove]]\ntable = \"members\"", "", 1),
     );
-    member.engine.set_apply_rows(NonZero::<u32>::MIN);
+    member.engine.options().apply_rows = NonZero::<u32>::MIN;
     let before = member.rows(["members", "notes"]);
     let refused = format!("{:?}", member.try_to_leave().unwrap_err());
     assert!(refused.contains("NULL in their identity"), "{refused}");
@@ -344,7 +344,7 @@ pub(crate) fn an_id_of_two_types_is_refused() {
         assert_eq!(noted, of_id.is_empty() || of_id == "BLOB", "{of_id}");
         for id in [Value::Int(7), Value::from("7"), Value::Bytes(b"7".to_vec())] {
             let protection = Protection::KeyAlone;
-            let refused = member.engine.register(&id, protection, time());
+            let refused = member.engine.people().register(&id, protection, time());
             let refused = refused.err().unwrap().to_string();
             assert!(
                 refused.contains("values of two types"),
@@ -483,6 +483,7 @@ pub(crate) fn a_value_that_is_an_id_in_another_storage_class_is_refused() {
         };
         member
             .engine
+            .people()
             .register(&two, Protection::KeyAlone, time())
             .unwrap();
         let before = member.rows(["members", "notes"]);

@@ -16,7 +16,7 @@ pub(crate) fn what_is_refused_before_it_begins_is_told() {
     let mut forum = forum();
     let told = listening(&mut forum);
     let id = "00000000000000aa".parse().unwrap();
-    let refused = forum.engine.proceed(id, 10, time());
+    let refused = forum.engine.chunks().proceed(id, 10, time());
     assert!(matches!(refused, Err(Error::NoSuchDisguise)), "{refused:?}");
     let spec = Spec::from_edna_json(GDPR).unwrap();
     let request = DecayRequest {
@@ -28,7 +28,7 @@ pub(crate) fn what_is_refused_before_it_begins_is_told() {
         page: 10,
         time: time(),
     };
-    let refused = forum.engine.decay(&request);
+    let refused = forum.engine.decay().apply(&request);
     assert!(matches!(refused, Err(Error::Spec(_))), "{refused:?}");
     let expected = [
         ("disguise.apply".to_owned(), Outcome::Denied),
@@ -55,7 +55,7 @@ fn attempts(forum: &mut Forum, user: i64, over: bool) -> Vec<Error> {
         expires: None,
         time: time(),
     };
-    refused.extend(forum.engine.schedule(&request, due).err());
+    refused.extend(forum.engine.schedule().add(&request, due).err());
     refused.extend(forum.apply(GDPR, Some(user), over).err());
     let in_chunks = forum.apply_in_chunks(GDPR, (Some(user), over), 10);
     refused.extend(in_chunks.err());
@@ -73,7 +73,10 @@ pub(crate) fn an_id_without_a_row_is_neither_registered_nor_disguised() {
     let mut forum = forum();
     let told = listening(&mut forum);
     let user = Value::Int(77);
-    let registered = forum.engine.register(&user, Protection::Token, time());
+    let registered = forum
+        .engine
+        .people()
+        .register(&user, Protection::Token, time());
     let registered = registered.err().unwrap();
     assert!(is_nobody(&registered), "{registered:?}");
     let refused = attempts(&mut forum, 77, false);
@@ -89,6 +92,7 @@ pub(crate) fn an_id_without_a_row_is_neither_registered_nor_disguised() {
     assert!(refused.iter().all(is_unregistered), "{refused:?}");
     forum
         .engine
+        .people()
         .register(&user, Protection::KeyAlone, time())
         .unwrap();
     forum.apply(GDPR, Some(77), false).unwrap();
@@ -111,7 +115,10 @@ pub(crate) fn whoever_is_away_is_told_by_which_disguise_and_still_returns() {
     let refused = forum.apply(GDPR, Some(77), true);
     assert!(matches!(refused, Err(Error::WrongCredential)));
     let user = Value::Int(1);
-    let again = forum.engine.register(&user, Protection::KeyAlone, time());
+    let again = forum
+        .engine
+        .people()
+        .register(&user, Protection::KeyAlone, time());
     assert!(is_nobody(&again.err().unwrap()));
     assert_eq!(forum.everything(), everything);
     rekeyed(&mut forum, 1);
@@ -124,7 +131,10 @@ pub(crate) fn whoever_was_removed_by_the_application_keeps_what_is_theirs() {
     let mut forum = forum();
     forum.sql("INSERT INTO users VALUES (5, 'late', 0)");
     let user = Value::Int(5);
-    let made = forum.engine.register(&user, Protection::KeyAlone, time());
+    let made = forum
+        .engine
+        .people()
+        .register(&user, Protection::KeyAlone, time());
     forum.keys.insert(5, made.unwrap().key);
     forum.sql("INSERT INTO stories VALUES (500, 5, 'u', 0)");
     let hidden: Applied = forum.apply(ANON_STORIES, Some(5), false).unwrap();
@@ -152,6 +162,9 @@ fn rekeyed(forum: &mut Forum, user: i64) {
     let key = another(forum, user);
     let credential = Credential::Key(&key);
     let (id, alone) = (Value::Int(user), Protection::KeyAlone);
-    let made = forum.engine.change_key(&id, &credential, alone, time());
+    let made = forum
+        .engine
+        .people()
+        .change_key(&id, &credential, alone, time());
     forum.keys.insert(user, made.unwrap().key);
 }

@@ -55,7 +55,10 @@ fn stays(key: &str, rows: &[&str], staying: &[(&str, &[i64])]) {
             let what = format!("{key} {chunk:?} {returning:?}");
             let mut society = society(key, rows);
             let spec = SpecFile::parse(&description(DESCRIBED)).unwrap().spec;
-            let told = society.engine.cautions_of_nobody(&spec, &BTreeMap::new());
+            let told = society
+                .engine
+                .preview()
+                .cautions_of_nobody(&spec, &BTreeMap::new());
             let told = told.unwrap().concat();
             let done = society.try_to_leave(None, false, chunk);
             let done = done.unwrap_or_else(|error| panic!("{what} {error:?}"));
@@ -231,10 +234,17 @@ pub(crate) fn what_stands_in_the_way_of_everybody_is_found_before_anything_goes(
             ];
             let mut society = society(key, &rows);
             let none = BTreeMap::new();
-            let told = society.engine.foretell(&society.spec, None, &none);
+            let told = society
+                .engine
+                .preview()
+                .foretell(&society.spec, None, &none);
             let told = told.unwrap().concat();
             assert!(told.contains("rows of replies refer to these"), "{told}");
-            let planned = society.engine.plan(&society.spec, None, &none).unwrap();
+            let planned = society
+                .engine
+                .preview()
+                .plan(&society.spec, None, &none)
+                .unwrap();
             assert!(planned.iter().any(|it| !it.refused.is_empty()), "{what}");
             let before = society.everything();
             let refused = society.try_to_leave(None, false, chunk).unwrap_err();
@@ -246,7 +256,7 @@ pub(crate) fn what_stands_in_the_way_of_everybody_is_found_before_anything_goes(
                     _ => false,
                 };
                 assert!(is_named, "{what} {refused:?}");
-                assert_eq!(society.engine.unfinished().unwrap(), [], "{what}");
+                assert_eq!(society.engine.chunks().unfinished().unwrap(), [], "{what}");
             }
             society.sql("DELETE FROM replies WHERE id = 2");
             let rest = society.everything();

@@ -38,9 +38,15 @@ fn change(station: &mut Station, with_key: bool, to: Protection<'_>) {
     let (one, old) = (Value::Int(1), key(station, 1));
     let (engine, current) = (&mut station.forum.engine, Credential::Key(&old));
     let made = if with_key {
-        engine.change_key(&one, &current, to, time()).unwrap()
+        engine
+            .people()
+            .change_key(&one, &current, to, time())
+            .unwrap()
     } else {
-        engine.change_password(&one, &current, to, time()).unwrap()
+        engine
+            .people()
+            .change_password(&one, &current, to, time())
+            .unwrap()
     };
     station.forum.keys.insert(1, made.key);
 }
@@ -66,9 +72,9 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_that_was_changed_before_or_aft
             time: time(),
         };
         let due = Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
-        station.forum.engine.schedule(&request, due).unwrap();
+        station.forum.engine.schedule().add(&request, due).unwrap();
         request.user = None;
-        station.forum.engine.schedule(&request, due).unwrap();
+        station.forum.engine.schedule().add(&request, due).unwrap();
         station.apply(BLANK, None);
         if !comes_first {
             change(&mut station, with_key, new);
@@ -90,9 +96,15 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_that_was_changed_before_or_aft
         let (one, engine) = (Value::Int(1), &mut station.forum.engine);
         let current = Credential::Password(PASSWORD);
         let again = if with_key {
-            engine.change_key(&one, &current, new, time()).unwrap()
+            engine
+                .people()
+                .change_key(&one, &current, new, time())
+                .unwrap()
         } else {
-            engine.change_password(&one, &current, new, time()).unwrap()
+            engine
+                .people()
+                .change_password(&one, &current, new, time())
+                .unwrap()
         };
         station.forum.keys.insert(1, again.key);
         let missed = station.replay(&specs, &[]);
@@ -115,11 +127,13 @@ pub(crate) fn a_registration_whose_password_came_later_is_not_done_again() {
     let five = Value::Int(5);
     let engine = &mut station.forum.engine;
     let made = engine
+        .people()
         .register(&five, Protection::KeyAlone, time())
         .unwrap();
     let current = Credential::Key(&made.key);
     let words = Protection::Password("my words");
     engine
+        .people()
         .change_password(&five, &current, words, time())
         .unwrap();
     station.apply(GDPR, Some(5));
@@ -137,12 +151,17 @@ pub(crate) fn a_registration_whose_password_came_later_is_not_done_again() {
         assert_eq!(station.forum.everything(), before);
     }
     let engine = &mut station.forum.engine;
-    engine.register(&five, words, time()).unwrap();
+    engine.people().register(&five, words, time()).unwrap();
     assert!(station.opens(5, &Credential::Password("my words")));
 }
 
 fn go_on(station: &mut Station, id: DisguiseId) {
-    let progress = station.forum.engine.proceed(id, 2, time()).unwrap();
+    let progress = station
+        .forum
+        .engine
+        .chunks()
+        .proceed(id, 2, time())
+        .unwrap();
     assert!(matches!(progress, Progress::Going(_)));
 }
 
@@ -166,7 +185,7 @@ pub(crate) fn rows_of_chunks_that_were_ended_are_said_to_be_in_clear() {
         match end {
             "forget" => station.forget(1, Some(id)),
             "everything" => station.forget(1, None),
-            _ => station.forum.engine.cancel(id, time()).unwrap(),
+            _ => station.forum.engine.schedule().cancel(id, time()).unwrap(),
         }
         assert_eq!(hidden(&mut station), 2);
         station.restore();
@@ -179,7 +198,7 @@ pub(crate) fn rows_of_chunks_that_were_ended_are_said_to_be_in_clear() {
             );
         }
         assert_eq!(hidden(&mut station), 0);
-        let unfinished = station.forum.engine.unfinished();
+        let unfinished = station.forum.engine.chunks().unfinished();
         assert_eq!(unfinished.unwrap(), []);
     }
     // What was taken back whole, or ended before its first chunk, leaves nothing in clear that was hidden.
@@ -190,7 +209,7 @@ pub(crate) fn rows_of_chunks_that_were_ended_are_said_to_be_in_clear() {
             go_on(&mut station, id);
             assert!(station.forum.reveal(1, id).is_complete());
         } else {
-            station.forum.engine.cancel(id, time()).unwrap();
+            station.forum.engine.schedule().cancel(id, time()).unwrap();
         }
         station.restore();
         let done = station.replay(&[edna(BLANK)], &[]);
@@ -209,19 +228,29 @@ pub(crate) fn chunks_that_were_ended_since_the_backup_end() {
         for is_exact in [true, false] {
             let mut station = station();
             let id = begin(&mut station.forum, BLANK, Some(1), false).unwrap();
-            station.forum.engine.proceed(id, 1, time()).unwrap();
+            station
+                .forum
+                .engine
+                .chunks()
+                .proceed(id, 1, time())
+                .unwrap();
             station.back_up();
             if !is_exact {
-                station.forum.engine.proceed(id, 1, time()).unwrap();
+                station
+                    .forum
+                    .engine
+                    .chunks()
+                    .proceed(id, 1, time())
+                    .unwrap();
             }
             match end {
                 "forget" => station.forget(1, Some(id)),
                 "everything" => station.forget(1, None),
                 "reveal" => assert!(station.forum.reveal(1, id).is_complete()),
-                _ => station.forum.engine.cancel(id, time()).unwrap(),
+                _ => station.forum.engine.schedule().cancel(id, time()).unwrap(),
             }
             station.restore();
-            let going = station.forum.engine.unfinished().unwrap();
+            let going = station.forum.engine.chunks().unfinished().unwrap();
             assert_eq!(going, [id], "the backup has it");
             for really in [false, true, true] {
                 let missed = station.replay_or_look(&[edna(BLANK)], &[], really);
@@ -234,9 +263,9 @@ pub(crate) fn chunks_that_were_ended_since_the_backup_end() {
                     (_, true) => assert!(missed.iter().all(|it| why(it).is_empty())),
                 }
             }
-            let going = station.forum.engine.unfinished().unwrap();
+            let going = station.forum.engine.chunks().unfinished().unwrap();
             assert_eq!(going, [], "{end}");
-            let outcome = station.forum.engine.proceed(id, 2, time());
+            let outcome = station.forum.engine.chunks().proceed(id, 2, time());
             assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
             if end == "reveal" {
                 assert!(station.forum.reveal(1, id).is_complete());
@@ -257,12 +286,22 @@ pub(crate) fn chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup(
             station.apply(ANON, Some(1));
         }
         let id = begin(&mut station.forum, BLANK, None, false).unwrap();
-        station.forum.engine.proceed(id, 1, time()).unwrap();
+        station
+            .forum
+            .engine
+            .chunks()
+            .proceed(id, 1, time())
+            .unwrap();
         station.back_up();
         if has_placeholders {
             // A chunk that met something of theirs.
             while !listed(&mut station).contains(&id) {
-                station.forum.engine.proceed(id, 1, time()).unwrap();
+                station
+                    .forum
+                    .engine
+                    .chunks()
+                    .proceed(id, 1, time())
+                    .unwrap();
             }
         }
         station.forget(1, Some(id));
@@ -277,7 +316,7 @@ pub(crate) fn chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup(
             continue;
         }
         assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
-        station.forum.engine.finish(id, 2, time).unwrap();
+        station.forum.engine.chunks().finish(id, 2, time).unwrap();
         assert_eq!(listed(&mut station), []);
         assert_eq!(hidden(&mut station), 3 * USERS);
         let outcome = station.forum.reveal_as(1, id, References::Recorrelate);
@@ -311,7 +350,12 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
                 (true, false) => Holding::Person(&one),
                 (false, _) => Holding::Disguise(gone.id),
             };
-            let hold = station.forum.engine.hold(what, &authority()).unwrap();
+            let hold = station
+                .forum
+                .engine
+                .holds()
+                .place(what, &authority())
+                .unwrap();
             let copies = station.copies();
             for really in [false, true] {
                 let missed = station.replay_or_look(&[], &[], really);
@@ -321,7 +365,12 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
                 assert!(is_held, "{missed:?}");
                 assert_eq!(station.copies(), copies);
             }
-            station.forum.engine.lift(hold, &authority()).unwrap();
+            station
+                .forum
+                .engine
+                .holds()
+                .lift(hold, &authority())
+                .unwrap();
             let done = station.replay(&[], &[]);
             assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
             assert_eq!(station.replay(&[], &[]), []);
@@ -336,7 +385,8 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
     station
         .forum
         .engine
-        .hold(Holding::Person(&one), &authority())
+        .holds()
+        .place(Holding::Person(&one), &authority())
         .unwrap();
     for really in [false, true] {
         let missed = station.replay_or_look(&[edna(BLANK)], &[], really);
@@ -362,12 +412,20 @@ pub(crate) fn a_disguise_that_is_not_done_is_not_replayed_while_its_person_is_he
             station.restore();
             let person = Value::Int(held);
             let engine = &mut station.forum.engine;
-            let hold = engine.hold(Holding::Person(&person), &authority()).unwrap();
+            let hold = engine
+                .holds()
+                .place(Holding::Person(&person), &authority())
+                .unwrap();
             let missed = station.replay(&[edna(spec)], &[]);
             let last = missed.last().unwrap();
             assert!(why(last).contains("legal hold"), "{missed:?}");
             assert_eq!(station.forum.everything(), before);
-            station.forum.engine.lift(hold, &authority()).unwrap();
+            station
+                .forum
+                .engine
+                .holds()
+                .lift(hold, &authority())
+                .unwrap();
             let done = station.replay(&[edna(spec)], &[]);
             assert_eq!(done.last().unwrap().outlook, Replayability::Done);
             assert_ne!(station.forum.everything(), before);
@@ -395,7 +453,7 @@ pub(crate) fn whoever_decayed_again_by_a_replay_is_not_taken_anew() {
             page: 10,
             time: time(),
         };
-        station.forum.engine.decay(&request).unwrap()
+        station.forum.engine.decay().apply(&request).unwrap()
     };
     assert_eq!(run(&mut station).applied.len(), 1);
     station.restore();
@@ -414,7 +472,9 @@ pub(crate) fn what_was_forgotten_with_a_key_that_is_not_its_persons_is_told_of()
             let sql = format!("INSERT INTO users VALUES ({user}, 'user{user}', 7)");
             station.forum.sql(&sql);
             let engine = &mut station.forum.engine;
-            let made = engine.register(&Value::Int(user), Protection::KeyAlone, time());
+            let made = engine
+                .people()
+                .register(&Value::Int(user), Protection::KeyAlone, time());
             station.forum.keys.insert(user, made.unwrap().key);
         }
         station.apply(BLANK, Some(5));
@@ -430,7 +490,9 @@ pub(crate) fn what_was_forgotten_with_a_key_that_is_not_its_persons_is_told_of()
         let engine = &mut station.forum.engine;
         if by_new_key {
             let current = Credential::Key(&key);
-            let made = engine.change_key(&five, &current, Protection::KeyAlone, time());
+            let made = engine
+                .people()
+                .change_key(&five, &current, Protection::KeyAlone, time());
             key = made.unwrap().key;
         }
         let current = Credential::Key(&key);

@@ -46,13 +46,20 @@ pub(crate) fn an_id_of_bytes_is_written_in_digits() {
             let refused = member.engine.user(wrong).unwrap_err().to_string();
             assert!(refused.contains("hexadecimal digits"), "{refused}");
         }
-        assert!(member.engine.rowless().unwrap().is_empty());
+        assert!(member.engine.people().rowless().unwrap().is_empty());
         member.leaves_and_returns(["members", "notes"]);
         if id.len() < 16 {
             member.sql(&["DELETE FROM notes", "DELETE FROM members"]);
-            assert_eq!(member.engine.rowless().unwrap().users, [written.as_str()]);
-            member.engine.unregister(&read, None, time()).unwrap();
-            assert!(member.engine.rowless().unwrap().is_empty());
+            assert_eq!(
+                member.engine.people().rowless().unwrap().users,
+                [written.as_str()]
+            );
+            member
+                .engine
+                .people()
+                .unregister(&read, None, time())
+                .unwrap();
+            assert!(member.engine.people().rowless().unwrap().is_empty());
         }
     }
 }

@@ -57,13 +57,13 @@ pub(super) fn begin(
         expires: None,
         time: time(),
     };
-    forum.engine.begin(&request)
+    forum.engine.chunks().begin(&request)
 }
 
 /// Goes on until it is done; gives the number of chunks, too.
 fn finish(forum: &mut Forum, id: DisguiseId) -> (Applied, usize) {
     for chunks in 1..CHUNKS_MAX {
-        match forum.engine.proceed(id, ROWS, time()).unwrap() {
+        match forum.engine.chunks().proceed(id, ROWS, time()).unwrap() {
             Progress::Going(_) => {}
             Progress::Done(applied) => return (applied, chunks),
             other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ fn finish(forum: &mut Forum, id: DisguiseId) -> (Applied, usize) {
 /// Goes on for so many chunks, and says whether it is done.
 fn go_on(forum: &mut Forum, id: DisguiseId, chunks: usize) -> bool {
     (0..chunks).any(|_| {
-        let progress = forum.engine.proceed(id, ROWS, time()).unwrap();
+        let progress = forum.engine.chunks().proceed(id, ROWS, time()).unwrap();
         matches!(progress, Progress::Done(_))
     })
 }
@@ -90,7 +90,7 @@ pub(super) fn shape(forum: &mut Forum) -> Vec<Vec<String>> {
     let mut names: BTreeMap<i64, usize> = BTreeMap::new();
     let mut shape = Vec::new();
     for table in ["moderations", "stories", "users"] {
-        let mut rows = forum.engine.rows(table).unwrap();
+        let mut rows = forum.engine.preview().rows(table).unwrap();
         rows.sort_by_key(|row| match row[0] {
             Value::Int(id) => id,
             _ => 0,
@@ -142,18 +142,18 @@ pub(super) fn reveal_by_all(forum: &mut Forum, id: DisguiseId, user: Option<i64>
 
 /// Checks that nothing is left of a disguise in chunks except the hidden records.
 fn assert_over(forum: &mut Forum) {
-    assert!(forum.engine.unfinished().unwrap().is_empty());
+    assert!(forum.engine.chunks().unfinished().unwrap().is_empty());
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_intents"), [0]);
 }
 
 pub(crate) fn a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back() {
     let (mut forum, mut twin) = (forum(), forum());
     // What was removed in chunks is read again in its turn.
-    forum.engine.set_reveal_bytes(0);
+    forum.engine.options().reveal_bytes = 0;
     for (spec, user) in CASES {
         let whole = twin.apply(spec, user, false).unwrap();
         let id = begin(&mut forum, spec, user, false).unwrap();
-        assert_eq!(forum.engine.unfinished().unwrap(), [id]);
+        assert_eq!(forum.engine.chunks().unfinished().unwrap(), [id]);
         assert_eq!(forum.everything(), forum.before.clone());
         let (applied, chunks) = finish(&mut forum, id);
         assert!(chunks > 1, "{spec}");
@@ -198,7 +198,7 @@ pub(crate) fn a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same() 
             for chunks in 0.. {
                 assert!(chunks < CHUNKS_MAX, "there is no end to it");
                 restart(&mut forum);
-                let progress = forum.engine.proceed(id, rows, time()).unwrap();
+                let progress = forum.engine.chunks().proceed(id, rows, time()).unwrap();
                 if matches!(progress, Progress::Done(_)) {
                     break;
                 }
@@ -225,7 +225,7 @@ pub(crate) fn a_half_applied_disguise_is_taken_back_and_not_gone_on_with() {
             let revealed = forum.reveal(user, id);
             assert!(revealed.is_complete(), "{chunks} {revealed:?}");
             forum.assert_as_before();
-            let outcome = forum.engine.proceed(id, ROWS, time());
+            let outcome = forum.engine.chunks().proceed(id, ROWS, time());
             assert!(matches!(outcome, Err(Error::NoSuchDisguise)), "{outcome:?}");
             assert_over(&mut forum);
             if done {
@@ -251,7 +251,7 @@ pub(crate) fn a_half_applied_disguise_of_everybody_goes_on_without_whoever_came_
                 if chunks / crate::CUTS % 2 == 1 {
                     forum.rekey(2, Suite::X25519);
                 }
-                assert_eq!(forum.engine.unfinished().unwrap(), [id]);
+                assert_eq!(forum.engine.chunks().unfinished().unwrap(), [id]);
                 finish(&mut forum, id);
             }
             assert_eq!(shape(&mut forum), expected, "{spec} after {chunks}");
@@ -332,12 +332,15 @@ pub(crate) fn what_is_forgotten_in_the_middle_is_hidden_for_good_and_others_come
 /// may be somebody else: a chunk refuses their rows until they have a key.
 fn finish_with_a_key_for_two(forum: &mut Forum, id: DisguiseId) {
     for _ in 0..CHUNKS_MAX {
-        match forum.engine.proceed(id, ROWS, time()) {
+        match forum.engine.chunks().proceed(id, ROWS, time()) {
             Ok(Progress::Going(_)) => {}
             Ok(Progress::Done(_)) => return,
             Err(Error::Unregistered { .. }) => {
                 let two = Value::Int(2);
-                let made = forum.engine.register(&two, Protection::KeyAlone, time());
+                let made = forum
+                    .engine
+                    .people()
+                    .register(&two, Protection::KeyAlone, time());
                 drop(made.unwrap());
             }
             other => panic!("{other:?}"),
@@ -358,13 +361,19 @@ pub(crate) fn a_disguise_over_placeholders_asks_for_the_credential_at_each_chunk
         for chunks in 0.. {
             assert!(chunks < CHUNKS_MAX, "there is no end to it");
             restart(&mut forum);
-            let missing = forum.engine.proceed(id, ROWS, time());
+            let missing = forum.engine.chunks().proceed(id, ROWS, time());
             assert!(matches!(missing, Err(Error::Value { .. })), "{missing:?}");
             let other = Credential::Key(&forum.keys[&2]);
-            let wrong = forum.engine.proceed_over(id, Some(&other), ROWS, time());
+            let wrong = forum
+                .engine
+                .chunks()
+                .proceed_over(id, Some(&other), ROWS, time());
             assert!(matches!(wrong, Err(Error::WrongCredential)), "{wrong:?}");
             let over = Credential::Key(&key);
-            let progress = forum.engine.proceed_over(id, Some(&over), ROWS, time());
+            let progress = forum
+                .engine
+                .chunks()
+                .proceed_over(id, Some(&over), ROWS, time());
             if matches!(progress.unwrap(), Progress::Done(_)) {
                 break;
             }
@@ -384,7 +393,10 @@ pub(crate) fn a_half_applied_disguise_over_placeholders_is_taken_back() {
         let id = begin(&mut forum, GDPR_REMOVE, Some(1), true).unwrap();
         for _ in 0..chunks {
             let over = Credential::Key(&forum.keys[&1]);
-            let going = forum.engine.proceed_over(id, Some(&over), ROWS, time());
+            let going = forum
+                .engine
+                .chunks()
+                .proceed_over(id, Some(&over), ROWS, time());
             assert!(matches!(going, Ok(Progress::Going(_))), "{going:?}");
         }
         assert!(forum.reveal(1, id).is_complete());
@@ -403,7 +415,7 @@ pub(crate) fn a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on() {
         let mut cut = 1;
         let applied = loop {
             forum.left.set(cut);
-            let outcome = forum.engine.proceed(id, ROWS, time());
+            let outcome = forum.engine.chunks().proceed(id, ROWS, time());
             forum.left.set(u64::MAX);
             match outcome {
                 Ok(Progress::Done(applied)) => break applied,
@@ -422,7 +434,7 @@ pub(crate) fn a_hold_stops_a_disguise_in_chunks_until_it_is_lifted() {
     for user in [Some(3), None] {
         let mut forum = forum();
         let id = begin(&mut forum, GDPR, user, false).unwrap();
-        forum.engine.proceed(id, ROWS, time()).unwrap();
+        forum.engine.chunks().proceed(id, ROWS, time()).unwrap();
         let authority = Authority {
             actor: "court",
             basis: "7 C 81/26",
@@ -431,18 +443,19 @@ pub(crate) fn a_hold_stops_a_disguise_in_chunks_until_it_is_lifted() {
         let three = Value::Int(3);
         let hold = forum
             .engine
-            .hold(Holding::Person(&three), &authority)
+            .holds()
+            .place(Holding::Person(&three), &authority)
             .unwrap();
         let half = loop {
             let half = forum.everything();
-            match forum.engine.proceed(id, ROWS, time()) {
+            match forum.engine.chunks().proceed(id, ROWS, time()) {
                 Ok(Progress::Going(_)) => {}
                 Err(Error::Held { .. }) => break half,
                 other => panic!("{other:?}"),
             }
         };
         assert_eq!(forum.everything(), half);
-        forum.engine.lift(hold, &authority).unwrap();
+        forum.engine.holds().lift(hold, &authority).unwrap();
         finish(&mut forum, id);
         reveal_by_all(&mut forum, id, user);
     }

@@ -233,7 +233,7 @@ pub(crate) fn an_update_keeps_who_begins_a_circle() {
     let mapping = "[[update]]\nname = \"kinds\"\ntable = \"labels\"\n[[update.into]]\n\
                    table = \"labels\"\nrest = true\nvalues = { kind = 3 }\n";
     let mappings = Mapping::parse(mapping).unwrap_or_else(|error| panic!("{error:?}"));
-    let recorded = society.engine.record_updates(&mappings, time());
+    let recorded = society.engine.updates().record(&mappings, time());
     assert!(recorded.is_ok(), "{recorded:?}");
     for user in [2, 3, 1, 2] {
         society.reveal(user, gone[&user]);

@@ -289,7 +289,10 @@ pub(crate) fn the_order_in_which_one_returns_keeps_no_row_of_another() {
         let mut dan = Member::called(Value::Int(4), database, &format!("{head}{first}"));
         let ann = Value::Int(1);
         let engine = &mut dan.engine;
-        let key = engine.register(&ann, Protection::KeyAlone, time()).unwrap();
+        let key = engine
+            .people()
+            .register(&ann, Protection::KeyAlone, time())
+            .unwrap();
         let tables = ["people", "reviews"];
         let before = dan.rows(tables);
         let older = dan.leave();

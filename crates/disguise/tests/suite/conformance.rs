@@ -176,8 +176,12 @@ pub(crate) fn texts_rewritten_while_they_are_disguised_come_back_rewritten() {
                 "UPDATE {table} SET {column} = replace({column}, 'u', 'o')"
             ));
         }
-        forum.engine.set_update(Box::new(Letters));
-        forum.engine.record_code("letters", time()).unwrap();
+        forum.engine.options().set_update(Box::new(Letters));
+        forum
+            .engine
+            .updates()
+            .record_code("letters", time())
+            .unwrap();
         if !newer_first {
             for user in 1..=USERS {
                 forum.reveal(user, anonymous);

@@ -42,9 +42,11 @@ pub(crate) fn a_credential_is_handed_over_before_anything_is_committed_under_it(
     let engine = &mut forum.engine;
     engine.set_hand_over(Box::new(|_| Err("the disk is full".into())));
     let refused = [
-        engine.register(&late, alone, time()),
-        engine.change_key(&away, &held, alone, time()),
-        engine.change_password(&away, &held, Protection::Token, time()),
+        engine.people().register(&late, alone, time()),
+        engine.people().change_key(&away, &held, alone, time()),
+        engine
+            .people()
+            .change_password(&away, &held, Protection::Token, time()),
     ];
     for refused in refused {
         assert!(matches!(refused.err(), Some(Error::HandOver(_))));
@@ -60,7 +62,10 @@ pub(crate) fn a_credential_is_handed_over_before_anything_is_committed_under_it(
     let mut cuts = 0;
     let made = loop {
         forum.left.set(cuts);
-        let outcome = forum.engine.change_key(&away, &held, alone, time());
+        let outcome = forum
+            .engine
+            .people()
+            .change_key(&away, &held, alone, time());
         forum.left.set(u64::MAX);
         match outcome {
             Ok(made) => break made,
@@ -71,7 +76,11 @@ pub(crate) fn a_credential_is_handed_over_before_anything_is_committed_under_it(
     };
     assert_eq!(handed.borrow().last(), Some(made.key.expose()));
     assert!(handed.borrow().len() > 1);
-    forum.engine.register(&late, alone, time()).unwrap();
+    forum
+        .engine
+        .people()
+        .register(&late, alone, time())
+        .unwrap();
     let new = Credential::Key(&made.key);
     assert!(
         reveal_with(&mut forum, 1, new, applied.id)
@@ -86,14 +95,17 @@ pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
     let user = Value::Int(1);
     let old = Credential::Password("secret words");
     let wrong = Credential::Password("secret word");
-    let outcome =
-        forum
-            .engine
-            .change_password(&user, &wrong, Protection::Password("other words"), time());
+    let outcome = forum.engine.people().change_password(
+        &user,
+        &wrong,
+        Protection::Password("other words"),
+        time(),
+    );
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     // Also while the account is away.
     let changed = forum
         .engine
+        .people()
         .change_password(&user, &old, Protection::Password("other words"), time())
         .unwrap();
     assert_eq!(changed.key.expose(), forum.keys[&1].expose());
@@ -122,13 +134,14 @@ pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
 
 pub(crate) fn a_new_key_opens_everything_and_the_old_one_nothing() {
     let mut forum = forum();
-    forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
+    forum.engine.options().key_cost = KeyCost::DANGER_LEAST;
     let anon = forum.apply(ANON, None, false).unwrap();
     let grouped = forum.apply(GROUPED, None, false).unwrap();
     let gdpr = forum.apply(GDPR_REMOVE, Some(1), true).unwrap();
     let old = SecretKey::from_bytes(*forum.keys[&1].expose());
     let changed = forum
         .engine
+        .people()
         .change_key(
             &Value::Int(1),
             &Credential::Key(&old),
@@ -173,12 +186,15 @@ pub(crate) fn nobody_changes_the_key_of_another() {
         let (user, other) = (Value::Int(user), Credential::Key(&other));
         let outcome = forum
             .engine
+            .people()
             .change_key(&user, &other, Protection::KeyAlone, time());
         assert!(matches!(outcome, Err(Error::WrongCredential)));
-        let outcome =
-            forum
-                .engine
-                .change_password(&user, &other, Protection::Password("mine now"), time());
+        let outcome = forum.engine.people().change_password(
+            &user,
+            &other,
+            Protection::Password("mine now"),
+            time(),
+        );
         assert!(matches!(outcome, Err(Error::WrongCredential)));
     }
     assert!(forum.reveal(1, applied.id).is_complete());
@@ -222,6 +238,7 @@ pub(crate) fn any_two_shares_of_a_token_open_and_others_open_nothing() {
         let (user, key) = (Value::Int(user), Credential::Key(&key));
         let changed = forum
             .engine
+            .people()
             .change_password(&user, &key, Protection::Token, time());
         tokens.push(changed.unwrap().token.unwrap());
     }

@@ -30,7 +30,11 @@ fn run(forum: &mut Forum, spec: &str) -> Vec<Decayed> {
     let mut pages: Vec<Decayed> = Vec::new();
     loop {
         let after = pages.last().and_then(|page| page.next.clone());
-        let decayed = forum.engine.decay(&request(&spec, after, 1)).unwrap();
+        let decayed = forum
+            .engine
+            .decay()
+            .apply(&request(&spec, after, 1))
+            .unwrap();
         let ended = decayed.next.is_none();
         pages.push(decayed);
         if ended {
@@ -53,7 +57,11 @@ pub(crate) fn whoever_is_inactive_is_disguised_once_and_can_come_back() {
     forum.sql("INSERT INTO users VALUES (77, 'no key', 1)");
     let before = forum.everything();
     let spec = Spec::from_edna_json(GDPR).unwrap();
-    let dry = forum.engine.inactive(&request(&spec, None, 10)).unwrap();
+    let dry = forum
+        .engine
+        .decay()
+        .inactive(&request(&spec, None, 10))
+        .unwrap();
     assert_eq!((dry.people, dry.unregistered, dry.applied.len()), (2, 1, 0));
     assert_eq!(forum.everything(), before);
     let pages = run(&mut forum, GDPR);
@@ -97,13 +105,14 @@ pub(crate) fn whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_ne
     );
     forum
         .engine
-        .hold(Holding::Person(&two), &authority)
+        .holds()
+        .place(Holding::Person(&two), &authority)
         .unwrap();
     let spec = Spec::from_edna_json(GDPR).unwrap();
     let mut cut = 5;
     loop {
         forum.left.set(cut);
-        let outcome = forum.engine.decay(&request(&spec, None, 10));
+        let outcome = forum.engine.decay().apply(&request(&spec, None, 10));
         forum.left.set(u64::MAX);
         if let Ok(decayed) = outcome {
             assert_eq!(decayed.held, 1);
@@ -120,7 +129,10 @@ pub(crate) fn whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_ne
         inactive: "users.karma < 5; DROP TABLE users",
         ..request(&spec, None, 10)
     };
-    assert!(matches!(forum.engine.decay(&wrong), Err(Error::Spec(_))));
+    assert!(matches!(
+        forum.engine.decay().apply(&wrong),
+        Err(Error::Spec(_))
+    ));
 }
 
 const ONE: Value = Value::Int(1);
@@ -150,7 +162,11 @@ fn interleaved(spec: &str, elsewhere: Elsewhere) -> Vec<(Forum, Decayed)> {
             entries.borrow_mut().push(entry.action.to_owned());
             Ok(())
         }));
-        let decayed = forum.engine.decay(&request(&file, None, 10)).unwrap();
+        let decayed = forum
+            .engine
+            .decay()
+            .apply(&request(&file, None, 10))
+            .unwrap();
         assert!(decayed.refused.is_empty(), "{transactions}: {decayed:?}");
         assert_eq!(told.borrow().len(), decayed.applied.len(), "{told:?}");
         if !did_work.get() {
@@ -175,7 +191,12 @@ pub(crate) fn whoever_is_not_inactive_any_more_does_not_decay() {
             .unwrap();
         let newcomer = "UPDATE users SET username = 'newcomer', karma = 7 WHERE id = 1";
         engine.database().execute(newcomer, &[]).unwrap();
-        drop(engine.register(&ONE, Protection::KeyAlone, time()).unwrap());
+        drop(
+            engine
+                .people()
+                .register(&ONE, Protection::KeyAlone, time())
+                .unwrap(),
+        );
     };
     for elsewhere in [active, replaced] {
         for (mut forum, decayed) in interleaved(GDPR, elsewhere) {
@@ -195,7 +216,10 @@ pub(crate) fn whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay() {
             basis: "7 C 81/26",
             time: time(),
         };
-        engine.hold(Holding::Person(&ONE), &authority).unwrap();
+        engine
+            .holds()
+            .place(Holding::Person(&ONE), &authority)
+            .unwrap();
     };
     for (mut forum, decayed) in interleaved(GDPR, held) {
         assert_eq!((decayed.people, decayed.held), (0, 1), "{decayed:?}");
@@ -207,7 +231,10 @@ pub(crate) fn whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay() {
     };
     let unregistered: Elsewhere = |engine, key| {
         let key = Credential::Key(&key);
-        engine.unregister(&ONE, Some(&key), time()).unwrap();
+        engine
+            .people()
+            .unregister(&ONE, Some(&key), time())
+            .unwrap();
     };
     for elsewhere in [forgotten, unregistered] {
         for (mut forum, decayed) in interleaved(GDPR, elsewhere) {
@@ -218,7 +245,7 @@ pub(crate) fn whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay() {
     }
     let decayed_elsewhere: Elsewhere = |engine, _| {
         let spec = Spec::from_edna_json(BLANK).unwrap();
-        let decayed = engine.decay(&request(&spec, None, 10)).unwrap();
+        let decayed = engine.decay().apply(&request(&spec, None, 10)).unwrap();
         assert_eq!(decayed.applied.len(), 1);
     };
     for (mut forum, decayed) in interleaved(BLANK, decayed_elsewhere) {
@@ -229,7 +256,7 @@ pub(crate) fn whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay() {
     // A reveal changes nothing of it: who comes back is as inactive as before.
     let came_back: Elsewhere = |engine, key| {
         let spec = Spec::from_edna_json(GDPR).unwrap();
-        let decayed = engine.decay(&request(&spec, None, 10)).unwrap();
+        let decayed = engine.decay().apply(&request(&spec, None, 10)).unwrap();
         let id = decayed.applied[0].id;
         engine
             .reveal(&RevealRequest {

@@ -13,8 +13,11 @@ pub(crate) fn a_draft_fits_the_database_that_it_was_made_from() {
     assert_eq!(file.pseudo.as_ref(), Some(&made.pseudo), "{}", made.text);
     assert_eq!(file.schema, made.schema);
     let mut engine = Engine::new(forum.database.boxed(), file.schema, made.pseudo);
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    engine.check(&file.spec, &BTreeMap::new()).unwrap();
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
+    engine
+        .preview()
+        .check(&file.spec, &BTreeMap::new())
+        .unwrap();
     let applied = engine
         .apply(&ApplyRequest {
             spec: &file.spec,
@@ -48,6 +51,7 @@ pub(crate) fn a_plan_counts_what_the_disguise_then_does() {
         let of = user.map(Value::Int);
         let planned = forum
             .engine
+            .preview()
             .plan(&spec, of.as_ref(), &BTreeMap::new())
             .unwrap();
         assert_eq!(forum.everything(), before);
@@ -81,6 +85,7 @@ pub(crate) fn a_stored_description_serves_a_reveal_without_files() {
     ] {
         let none = match engine.user(beyond) {
             Ok(user) => engine
+                .people()
                 .register(&user, Protection::KeyAlone, time())
                 .map(drop),
             Err(error) => Err(error),
@@ -89,7 +94,7 @@ pub(crate) fn a_stored_description_serves_a_reveal_without_files() {
         assert!(is_refused, "{beyond}: {none:?}");
     }
     std::mem::swap(&mut engine, &mut forum.engine);
-    forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
+    forum.engine.options().key_cost = KeyCost::DANGER_LEAST;
     assert!(forum.reveal(1, applied.id).is_complete());
     forum.assert_as_before();
 }

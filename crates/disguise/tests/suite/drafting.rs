@@ -70,8 +70,8 @@ pub(crate) fn a_draft_makes_placeholders_that_the_database_takes() {
     let text = of_members(&mut database);
     let file = SpecFile::parse(&text).unwrap();
     let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    let tried = engine.try_placeholder(time());
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
+    let tried = engine.preview().try_placeholder(time());
     assert!(matches!(tried, Ok(None)), "{tried:?}\n{text}");
     let count = "SELECT COUNT(*) FROM members";
     assert_eq!(
@@ -154,7 +154,7 @@ pub(crate) fn a_placeholder_that_is_refused_names_table_column_and_constraint() 
     for (more, column) in cases {
         let file = SpecFile::parse(&with(more)).unwrap();
         let mut engine = member.described(file.schema, file.pseudo.unwrap());
-        let tried = engine.try_placeholder(time()).unwrap_err();
+        let tried = engine.preview().try_placeholder(time()).unwrap_err();
         member = member.over(engine);
         let refused = member.try_to_leave().unwrap_err();
         for error in [tried, refused] {

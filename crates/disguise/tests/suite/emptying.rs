@@ -78,6 +78,7 @@ pub(crate) fn no_key_changes_where_the_database_would_empty_references_to_it() {
             for whom in [user.as_ref(), None] {
                 let told = member
                     .engine
+                    .preview()
                     .foretell(&spec, whom, &BTreeMap::new())
                     .unwrap();
                 let sentence = format!(

@@ -69,7 +69,7 @@ pub(crate) fn what_ends_can_be_revealed_before_and_is_destroyed_after() {
         .unwrap();
     let end = listed[0].expires.unwrap();
     assert!(end >= later(29) && end <= later(31), "{end:?}");
-    assert_eq!(forum.engine.sweep(later(29)).unwrap().records, 0);
+    assert_eq!(forum.engine.schedule().sweep(later(29)).unwrap().records, 0);
     assert!(forum.reveal(1, first).is_complete());
     forum.assert_as_before();
     assert_eq!(records(&mut forum), [0; 3]);
@@ -79,9 +79,9 @@ pub(crate) fn what_ends_can_be_revealed_before_and_is_destroyed_after() {
     // Over, and not swept yet.
     let outcome = reveal_at(&mut forum, 1, second, later(31));
     assert!(matches!(outcome, Err(Error::Ended)), "{outcome:?}");
-    let swept = forum.engine.sweep(later(31)).unwrap();
+    let swept = forum.engine.schedule().sweep(later(31)).unwrap();
     assert!(swept.records >= 2, "{swept:?}");
-    assert_eq!(forum.engine.sweep(later(31)).unwrap().records, 0);
+    assert_eq!(forum.engine.schedule().sweep(later(31)).unwrap().records, 0);
     // Nothing is left that tells whose the key was.
     let outcome = reveal_at(&mut forum, 1, second, later(31));
     assert!(matches!(outcome, Err(Error::WrongCredential)));
@@ -103,7 +103,7 @@ pub(crate) fn what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unre
     let inner = apply_until(&mut forum, ANON, None, 30);
     // Without an end of its own, but the records lie behind placeholders that end.
     let outer = forum.apply(GROUPED, None, false).unwrap();
-    forum.engine.sweep(later(31)).unwrap();
+    forum.engine.schedule().sweep(later(31)).unwrap();
     assert_eq!(records(&mut forum), [0; 3]);
     for user in 1..=USERS {
         for id in [inner, outer.id] {
@@ -114,7 +114,7 @@ pub(crate) fn what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unre
     }
     // A later disguise of everybody still works, and leaves nothing that nobody could open.
     forum.apply(GROUPED, None, false).unwrap();
-    forum.engine.sweep(later(32)).unwrap();
+    forum.engine.schedule().sweep(later(32)).unwrap();
     assert_eq!(records(&mut forum), [0; 3]);
 }
 
@@ -123,15 +123,18 @@ pub(crate) fn a_new_key_and_a_reveal_in_part_keep_the_end() {
     let id = apply_until(&mut forum, GDPR, Some(1), 30);
     let old = SecretKey::from_bytes(*forum.keys[&1].expose());
     let protection = probity_disguise::Protection::KeyAlone;
-    let made = forum
-        .engine
-        .change_key(&Value::Int(1), &Credential::Key(&old), protection, time());
+    let made = forum.engine.people().change_key(
+        &Value::Int(1),
+        &Credential::Key(&old),
+        protection,
+        time(),
+    );
     forum.keys.insert(1, made.unwrap().key);
     forum.sql("INSERT INTO users VALUES (55, 'user1', 1)");
     assert!(!forum.reveal(1, id).is_complete());
     let [bags, locators, deadlines] = records(&mut forum);
     assert!(bags > 0 && deadlines == bags + locators);
-    forum.engine.sweep(later(31)).unwrap();
+    forum.engine.schedule().sweep(later(31)).unwrap();
     assert_eq!(records(&mut forum), [0; 3]);
 }
 
@@ -141,10 +144,10 @@ pub(crate) fn a_sweep_cut_at_any_statement_is_finished_by_the_next() {
         let id = apply_until(&mut forum, GDPR, Some(1), 30);
         let kept = forum.apply(GDPR, Some(2), false).unwrap();
         forum.left.set(cut);
-        let outcome = forum.engine.sweep(later(31));
+        let outcome = forum.engine.schedule().sweep(later(31));
         forum.left.set(u64::MAX);
         let done = outcome.is_ok();
-        forum.engine.sweep(later(31)).unwrap();
+        forum.engine.schedule().sweep(later(31)).unwrap();
         let outcome = reveal_at(&mut forum, 1, id, later(31));
         assert!(matches!(outcome, Err(Error::WrongCredential)), "{cut}");
         assert!(forum.reveal(2, kept.id).is_complete());
@@ -165,13 +168,13 @@ pub(crate) fn a_hold_on_a_person_or_a_disguise_keeps_records_from_ending() {
         } else {
             Holding::Disguise(id)
         };
-        let hold = forum.engine.hold(what, &authority()).unwrap();
+        let hold = forum.engine.holds().place(what, &authority()).unwrap();
         let before = records(&mut forum);
-        let swept = forum.engine.sweep(later(31)).unwrap();
+        let swept = forum.engine.schedule().sweep(later(31)).unwrap();
         assert_eq!((swept.records, swept.held > 0), (0, true));
         assert_eq!(records(&mut forum), before);
-        forum.engine.lift(hold, &authority()).unwrap();
-        assert!(forum.engine.sweep(later(31)).unwrap().records > 0);
+        forum.engine.holds().lift(hold, &authority()).unwrap();
+        assert!(forum.engine.schedule().sweep(later(31)).unwrap().records > 0);
         assert_eq!(records(&mut forum), [0; 3]);
     }
 }
@@ -187,9 +190,9 @@ pub(crate) fn a_hold_on_a_disguise_keeps_the_way_to_it() {
         // With a credential the records lie with the person, and need no way.
         let outer = forum.apply(BLANK, who, !everybody).unwrap();
         let what = Holding::Disguise(outer.id);
-        let hold = forum.engine.hold(what, &authority()).unwrap();
-        let looked = forum.engine.due(later(31)).unwrap();
-        let swept = forum.engine.sweep(later(31)).unwrap();
+        let hold = forum.engine.holds().place(what, &authority()).unwrap();
+        let looked = forum.engine.schedule().due(later(31)).unwrap();
+        let swept = forum.engine.schedule().sweep(later(31)).unwrap();
         assert_eq!(looked.records, swept.records);
         assert!(swept.records > 0, "{swept:?}");
         assert_eq!(swept.held > 0, everybody, "{swept:?}");
@@ -210,8 +213,8 @@ pub(crate) fn a_hold_on_a_disguise_keeps_the_way_to_it() {
         assert_eq!(back, everybody);
         let values = if everybody { 3 } else { 0 };
         assert_eq!(forum.numbers(open), [others + values]);
-        forum.engine.lift(hold, &authority()).unwrap();
-        let swept = forum.engine.sweep(later(31)).unwrap();
+        forum.engine.holds().lift(hold, &authority()).unwrap();
+        let swept = forum.engine.schedule().sweep(later(31)).unwrap();
         assert_eq!(swept.records > 0, everybody);
         assert_eq!(records(&mut forum) == [0; 3], everybody);
     }
@@ -222,26 +225,42 @@ pub(crate) fn within_the_grace_period_a_disguise_is_cancelled_and_after_it_appli
     let spec = Spec::from_edna_json(GDPR).unwrap();
     let schedule = |forum: &mut Forum, user| {
         let request = request(&spec, Some(user), Some(later(400)));
-        forum.engine.schedule(&request, later(30)).unwrap()
+        forum.engine.schedule().add(&request, later(30)).unwrap()
     };
     let cancelled = schedule(&mut forum, 1);
     let meant = schedule(&mut forum, 2);
-    assert_eq!(forum.engine.scheduled(None).unwrap().len(), 2);
-    let of_one = forum.engine.scheduled(Some(&Value::Int(1))).unwrap();
+    assert_eq!(forum.engine.schedule().list(None).unwrap().len(), 2);
+    let of_one = forum.engine.schedule().list(Some(&Value::Int(1))).unwrap();
     assert_eq!(of_one[0].id, cancelled);
-    assert!(forum.engine.sweep(later(29)).unwrap().applied.is_empty());
-    forum.engine.cancel(cancelled, time()).unwrap();
-    let again = forum.engine.cancel(cancelled, time());
+    assert!(
+        forum
+            .engine
+            .schedule()
+            .sweep(later(29))
+            .unwrap()
+            .applied
+            .is_empty()
+    );
+    forum.engine.schedule().cancel(cancelled, time()).unwrap();
+    let again = forum.engine.schedule().cancel(cancelled, time());
     assert!(matches!(again, Err(Error::NoSuchDisguise)));
     forum.assert_as_before();
-    let swept = forum.engine.sweep(later(31)).unwrap();
+    let swept = forum.engine.schedule().sweep(later(31)).unwrap();
     assert_eq!(swept.applied.len(), 1);
     assert_eq!(swept.applied[0].id, meant);
     assert_eq!(
         forum.numbers("SELECT COUNT(*) FROM users WHERE id IN (1, 2)"),
         [1]
     );
-    assert!(forum.engine.sweep(later(31)).unwrap().applied.is_empty());
+    assert!(
+        forum
+            .engine
+            .schedule()
+            .sweep(later(31))
+            .unwrap()
+            .applied
+            .is_empty()
+    );
     assert!(reveal_at(&mut forum, 2, meant, later(399)).unwrap());
     forum.assert_as_before();
     assert_eq!(records(&mut forum), [0; 3]);
@@ -252,14 +271,15 @@ pub(crate) fn a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_o
     let spec = Spec::from_edna_json(GDPR).unwrap();
     let [first, second] = [1, 2].map(|user| {
         let request = request(&spec, Some(user), None);
-        forum.engine.schedule(&request, later(30)).unwrap()
+        forum.engine.schedule().add(&request, later(30)).unwrap()
     });
     let user = Value::Int(1);
     let hold = forum
         .engine
-        .hold(Holding::Person(&user), &authority())
+        .holds()
+        .place(Holding::Person(&user), &authority())
         .unwrap();
-    let swept = forum.engine.sweep(later(31)).unwrap();
+    let swept = forum.engine.schedule().sweep(later(31)).unwrap();
     assert_eq!(swept.applied[0].id, second);
     assert_eq!(swept.refused[0].0, first);
     assert!(matches!(swept.refused[0].1, Error::Held { .. }));
@@ -267,14 +287,14 @@ pub(crate) fn a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_o
     for (user, expires) in [(1, None), (77, None), (3, Some(later(-1)))] {
         let request = request(&spec, Some(user), expires);
         assert!(
-            forum.engine.schedule(&request, later(30)).is_err(),
+            forum.engine.schedule().add(&request, later(30)).is_err(),
             "{user}"
         );
     }
-    forum.engine.lift(hold, &authority()).unwrap();
-    let swept = forum.engine.sweep(later(31)).unwrap();
+    forum.engine.holds().lift(hold, &authority()).unwrap();
+    let swept = forum.engine.schedule().sweep(later(31)).unwrap();
     assert_eq!(swept.applied[0].id, first);
-    assert!(forum.engine.scheduled(None).unwrap().is_empty());
+    assert!(forum.engine.schedule().list(None).unwrap().is_empty());
     for (user, id) in [(1, first), (2, second)] {
         forum.reveal(user, id);
     }

@@ -113,7 +113,7 @@ pub(crate) fn an_export_is_told_and_gives_rows_as_updates_since_make_them() {
     forum.sql("ALTER TABLE moderations ADD COLUMN weight BIGINT");
     let update = "[[update]]\nname = \"weights\"\ntable = \"moderations\"\n[[update.into]]\ntable = \"moderations\"\nrest = true\nvalues = { weight = 3 }\n";
     let update = Mapping::parse(update).unwrap();
-    forum.engine.record_updates(&update, time()).unwrap();
+    forum.engine.updates().record(&update, time()).unwrap();
     let told: Rc<RefCell<Vec<(String, String, Outcome)>>> = Rc::default();
     let seen = Rc::clone(&told);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {

@@ -262,7 +262,7 @@ pub(crate) fn what_cannot_be_said_of_references_is_refused() {
             database.execute(&sql, &[]).unwrap();
         }
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-        match engine.check(&file.spec, &BTreeMap::new()) {
+        match engine.preview().check(&file.spec, &BTreeMap::new()) {
             Err(Error::Spec(error)) => {
                 assert!(error.what.contains(expected), "{error}");
             }
@@ -291,7 +291,7 @@ pub(crate) fn a_draft_says_what_becomes_of_references_among_users() {
     let file = SpecFile::parse(&made.text).unwrap();
     assert_eq!(file.schema, made.schema, "{}", made.text);
     let mut society = Society::of(&statements, &made.text, &[1, 2]);
-    let cautions = society.engine.cautions(&file.spec).unwrap();
+    let cautions = society.engine.preview().cautions(&file.spec).unwrap();
     assert!(cautions.is_empty(), "{cautions:?}");
     let gone = society.leave(1);
     assert_eq!(
@@ -330,7 +330,7 @@ pub(crate) fn placeholders_in_a_key_of_two_people_are_noted() {
     ] {
         let said = format!("{said}\n\n{USERS}");
         let mut society = Society::of(&following(key), &description(&said), &[]);
-        let cautions = society.engine.cautions(&society.spec).unwrap();
+        let cautions = society.engine.preview().cautions(&society.spec).unwrap();
         let noted = cautions
             .iter()
             .any(|it| it.contains("are the key of follows"));
@@ -352,7 +352,7 @@ pub(crate) fn what_a_disguise_would_be_refused_for_is_foretold() {
     .map(str::to_owned);
     let removing = "[[remove]]\ntable = \"comments\"";
     let mut society = Society::of(&statements, &description(removing), &[1, 2, 3]);
-    let cautions = society.engine.cautions(&society.spec).unwrap();
+    let cautions = society.engine.preview().cautions(&society.spec).unwrap();
     assert!(
         cautions.iter().any(|it| it.contains("(invited_by)")),
         "{cautions:?}"
@@ -362,6 +362,7 @@ pub(crate) fn what_a_disguise_would_be_refused_for_is_foretold() {
         let named = BTreeMap::new();
         let planned = society
             .engine
+            .preview()
             .plan(&society.spec, user.as_ref(), &named)
             .unwrap();
         let refused = planned.into_iter().flat_map(|step| step.refused);
@@ -390,9 +391,11 @@ pub(crate) fn what_a_disguise_would_be_refused_for_is_foretold() {
     let said = format!("[tables.people]\non_leave = {{ invited_by = \"null\" }}\n{removing}");
     let mut society = Society::of(&statements, &description(&said), &[1, 2, 3]);
     assert_eq!(foretold(&mut society, Some(1)), [comments]);
-    let planned = society
-        .engine
-        .plan(&society.spec, Some(&Value::Int(1)), &BTreeMap::new());
+    let planned =
+        society
+            .engine
+            .preview()
+            .plan(&society.spec, Some(&Value::Int(1)), &BTreeMap::new());
     let actions = planned
         .unwrap()
         .into_iter()

@@ -284,13 +284,14 @@ fn registered(database: Faulty) -> Forum {
         schema,
         Pseudo::from_edna_json(PSEUDO).unwrap(),
     );
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
     engine.install().unwrap();
     let mut keys = BTreeMap::new();
     for user in 1..=USERS {
         keys.insert(
             user,
             engine
+                .people()
                 .register(
                     &Value::Int(user),
                     Protection::Password("secret words"),
@@ -342,7 +343,7 @@ const TABLES_OF_TENANTS: [&str; 6] = [
 pub(crate) fn engine_of(database: &Faulty, tenant: Value) -> Engine<Box<dyn Database>> {
     let file = SpecFile::parse(OF_TENANTS).unwrap();
     let mut engine = Engine::new(database.boxed(), file.schema, file.pseudo.unwrap());
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
     engine.set_tenant(Some(tenant));
     engine
 }
@@ -392,7 +393,9 @@ fn forum_of(database: &mut Faulty, tenant: i64) -> Forum {
     let password = format!("secret words of {tenant}");
     for user in 1..=USERS {
         let protection = Protection::Password(&password);
-        let made = engine.register(&Value::Int(user), protection, time());
+        let made = engine
+            .people()
+            .register(&Value::Int(user), protection, time());
         keys.insert(user, made.unwrap().key);
     }
     let mut forum = Forum {
@@ -422,6 +425,7 @@ impl Forum {
         ["users", "stories", "moderations", "tags", "taggings"]
             .map(|table| {
                 self.engine
+                    .preview()
                     .rows(table)
                     .unwrap()
                     .iter()
@@ -464,7 +468,7 @@ impl Forum {
             let user = user.filter(|_| over)?;
             Some(Credential::Key(&self.keys[&user]))
         };
-        let id = self.engine.begin(&ApplyRequest {
+        let id = self.engine.chunks().begin(&ApplyRequest {
             spec: &spec,
             user: user.map(Value::Int),
             over: over(),
@@ -472,7 +476,9 @@ impl Forum {
             expires: None,
             time: time(),
         })?;
-        self.engine.finish_over(id, over().as_ref(), rows, time)
+        self.engine
+            .chunks()
+            .finish_over(id, over().as_ref(), rows, time)
     }
 
     pub(crate) fn reveal_as(

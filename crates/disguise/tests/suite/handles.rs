@@ -66,16 +66,16 @@ fn migrate(forum: &mut Forum, handles: Handles) {
         Schema::from_edna_json(&schema).unwrap(),
         Pseudo::from_edna_json(PSEUDO_AFTER).unwrap(),
     );
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
     engine.install().unwrap();
     forum.engine = engine;
     let mapping = Mapping::parse(MAPPING).unwrap();
-    forum.engine.record_updates(&mapping, time()).unwrap();
+    forum.engine.updates().record(&mapping, time()).unwrap();
 }
 
 /// The names, each with whose it is.
 fn handles(forum: &mut Forum) -> BTreeSet<String> {
-    let rows = forum.engine.rows("handles").unwrap();
+    let rows = forum.engine.preview().rows("handles").unwrap();
     rows.iter().map(|row| format!("{row:?}")).collect()
 }
 

@@ -72,8 +72,12 @@ pub(crate) fn a_credential_does_nothing_in_the_name_of_another() {
             engine.list(&user, &credential, time()).err(),
             engine.speaks_for(&user, &credential, time()).err(),
             engine.export(&user, &credential, None, time()).err(),
-            engine.change_key(&user, &credential, keep, time()).err(),
             engine
+                .people()
+                .change_key(&user, &credential, keep, time())
+                .err(),
+            engine
+                .people()
                 .change_password(&user, &credential, word, time())
                 .err(),
         ];
@@ -147,7 +151,11 @@ pub(crate) fn a_reveal_under_another_id_gives_the_newcomer_nothing() {
         forum.sql("INSERT INTO users VALUES (1, 'newcomer', 0)");
         if newcomer_registers {
             let (user, alone) = (Value::Int(1), Protection::KeyAlone);
-            forum.engine.register(&user, alone, time()).unwrap();
+            forum
+                .engine
+                .people()
+                .register(&user, alone, time())
+                .unwrap();
         }
         let theirs = forum.everything();
         let told = listening(&mut forum);
@@ -274,7 +282,9 @@ pub(crate) fn old_rows_put_back_are_not_open_to_a_key_that_was_changed() {
     let (old, user) = (key(&forum, 1), Value::Int(1));
     let credential = Credential::Key(&old);
     let engine = &mut forum.engine;
-    let made = engine.change_key(&user, &credential, Protection::KeyAlone, time());
+    let made = engine
+        .people()
+        .change_key(&user, &credential, Protection::KeyAlone, time());
     let new = copied(&mut forum);
     put_back(&mut forum, &copies);
     let outcome = forum.engine.list(&user, &credential, time());
@@ -304,7 +314,7 @@ pub(crate) fn a_row_of_somebody_else_does_not_come_back_with_a_person() {
     let gone = forum.apply(GDPR, Some(1), false).unwrap();
     let mapping = "[[update]]\nname = \"another owner\"\ntable = \"stories\"\n[[update.into]]\ntable = \"stories\"\nrest = true\ndrop = [\"user_id\"]\nsql = { user_id = \"user_id + 1\" }\n";
     let mappings = Mapping::parse(mapping).unwrap();
-    forum.engine.record_updates(&mappings, time()).unwrap();
+    forum.engine.updates().record(&mappings, time()).unwrap();
     let theirs = "SELECT COUNT(*) FROM stories WHERE user_id = 2";
     let before = forum.numbers(theirs);
     let back = forum.reveal(1, gone.id);
@@ -370,7 +380,7 @@ pub(crate) fn refusals_are_counted_for_each_person() {
     assert_eq!(told.borrow().len(), 9);
     let long_after = Timestamp::from_nanoseconds(time().nanoseconds() + 91 * 86_400_000_000_000);
     let long_after = long_after.unwrap();
-    forum.engine.sweep(long_after).unwrap();
+    forum.engine.schedule().sweep(long_after).unwrap();
     assert!(
         forum
             .engine

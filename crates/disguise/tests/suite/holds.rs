@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    ApplyRequest, Authority, Credential, Error, Holding, Protection, SecretKey, SpecFile, Value,
+    ApplyRequest, Authority, Credential, Database, Engine, Error, HoldId, Holding, Protection,
+    SecretKey, SpecFile, Value,
 };
 use probity_format::Timestamp;
 
@@ -18,6 +19,16 @@ fn authority<'a>() -> Authority<'a> {
     }
 }
 
+/// Holds a person who has an account.
+fn hold_of(engine: &mut Engine<Box<dyn Database>>, person: &Value) -> Result<HoldId, Error> {
+    engine.holds().place(Holding::Person(person), &authority())
+}
+
+/// Lifts a hold.
+fn lift_of(engine: &mut Engine<Box<dyn Database>>, hold: HoldId) -> Result<(), Error> {
+    engine.holds().lift(hold, &authority())
+}
+
 fn is_held<T>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::Held { .. }))
 }
@@ -28,7 +39,7 @@ pub(crate) fn whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
     let before = forum.everything();
     let user = Value::Int(1);
     let holds = [(); 2].map(|()| {
-        let placed = forum.engine.hold(Holding::Person(&user), &authority());
+        let placed = hold_of(&mut forum.engine, &user);
         placed.unwrap()
     });
     let key = SecretKey::from_bytes(*forum.keys[&1].expose());
@@ -55,13 +66,16 @@ pub(crate) fn whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             assert!(matches!(outcome, Err(Error::WrongCredential)));
         }
         assert_eq!(forum.everything(), before);
-        forum.engine.lift(hold, &authority()).unwrap();
+        lift_of(&mut forum.engine, hold).unwrap();
     }
     // Others were never concerned.
     let other = forum.apply(GDPR, Some(2), false).unwrap();
     assert!(forum.reveal(2, other.id).is_complete());
     let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
-    let placed = forum.engine.hold(Holding::Away(&user), &authority());
+    let placed = forum
+        .engine
+        .holds()
+        .place(Holding::Away(&user), &authority());
     placed.unwrap();
     // A reveal brings back what was there: nothing is destroyed by it.
     assert!(forum.reveal(1, gdpr.id).is_complete());
@@ -74,16 +88,26 @@ pub(crate) fn whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
 pub(crate) fn a_hold_on_nobody_is_refused() {
     let mut forum = forum();
     let (nobody, there) = (Value::Int(77), Value::Int(1));
-    let refused = forum.engine.hold(Holding::Person(&nobody), &authority());
+    let refused = hold_of(&mut forum.engine, &nobody);
     assert!(matches!(refused, Err(Error::NoSuchUser { .. })));
-    let refused = forum.engine.hold(Holding::Away(&there), &authority());
+    let refused = forum
+        .engine
+        .holds()
+        .place(Holding::Away(&there), &authority());
     assert!(matches!(refused, Err(Error::Value { .. })));
-    assert!(forum.engine.holds(None).unwrap().is_empty());
+    assert!(forum.engine.holds().list(None).unwrap().is_empty());
     let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
-    let refused = forum.engine.hold(Holding::Person(&there), &authority());
+    let refused = hold_of(&mut forum.engine, &there);
     assert!(matches!(refused, Err(Error::NoSuchUser { .. })));
-    let hold = forum.engine.hold(Holding::Away(&there), &authority());
-    let listed = forum.engine.holds(Some(Holding::Person(&there))).unwrap();
+    let hold = forum
+        .engine
+        .holds()
+        .place(Holding::Away(&there), &authority());
+    let listed = forum
+        .engine
+        .holds()
+        .list(Some(Holding::Person(&there)))
+        .unwrap();
     assert_eq!(listed[0].id, hold.unwrap());
     let key = SecretKey::from_bytes(*forum.keys[&1].expose());
     let credential = Credential::Key(&key);
@@ -95,7 +119,10 @@ pub(crate) fn whoever_is_held_while_away_cannot_be_forgotten_under_another_name(
     let mut forum = forum();
     let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
     let user = Value::Int(1);
-    let hold = forum.engine.hold(Holding::Away(&user), &authority());
+    let hold = forum
+        .engine
+        .holds()
+        .place(Holding::Away(&user), &authority());
     let key = SecretKey::from_bytes(*forum.keys[&1].expose());
     for name in [user.clone(), Value::Int(2), Value::Int(99), Value::Null] {
         let credential = Credential::Key(&key);
@@ -110,7 +137,7 @@ pub(crate) fn whoever_is_held_while_away_cannot_be_forgotten_under_another_name(
             Err(Error::Held { .. } | Error::WrongCredential)
         ));
     }
-    forum.engine.lift(hold.unwrap(), &authority()).unwrap();
+    lift_of(&mut forum.engine, hold.unwrap()).unwrap();
     let credential = Credential::Key(&key);
     forum
         .engine
@@ -123,7 +150,7 @@ pub(crate) fn a_held_disguise_is_not_forgotten_and_its_holds_are_listed() {
     let held = forum.apply(GDPR, Some(1), false).unwrap();
     let free = forum.apply(BLANK, Some(2), false).unwrap();
     let what = Holding::Disguise(held.id);
-    let hold = forum.engine.hold(what, &authority()).unwrap();
+    let hold = forum.engine.holds().place(what, &authority()).unwrap();
     for (user, id, refused) in [(1, held.id, true), (2, free.id, false)] {
         let key = SecretKey::from_bytes(*forum.keys[&user].expose());
         let (user, key) = (Value::Int(user), Credential::Key(&key));
@@ -137,7 +164,7 @@ pub(crate) fn a_held_disguise_is_not_forgotten_and_its_holds_are_listed() {
         &key,
         time()
     )));
-    let listed = forum.engine.holds(Some(what)).unwrap();
+    let listed = forum.engine.holds().list(Some(what)).unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].id, hold);
     assert_eq!(listed[0].actor, "legal office");
@@ -145,21 +172,22 @@ pub(crate) fn a_held_disguise_is_not_forgotten_and_its_holds_are_listed() {
     assert!(
         forum
             .engine
-            .holds(Some(Holding::Person(&user)))
+            .holds()
+            .list(Some(Holding::Person(&user)))
             .unwrap()
             .is_empty()
     );
-    assert_eq!(forum.engine.holds(None).unwrap(), listed);
+    assert_eq!(forum.engine.holds().list(None).unwrap(), listed);
     for (actor, basis) in [("", "x"), ("x", ""), ("x\n", "x"), ("x", &*"x".repeat(300))] {
         let authority = Authority {
             actor,
             basis,
             time: time(),
         };
-        let refused = forum.engine.hold(what, &authority);
+        let refused = forum.engine.holds().place(what, &authority);
         assert!(matches!(refused, Err(Error::Value { .. })));
     }
-    forum.engine.lift(hold, &authority()).unwrap();
+    lift_of(&mut forum.engine, hold).unwrap();
     forum.engine.forget(&user, &key, held.id, time()).unwrap();
 }
 
@@ -189,11 +217,11 @@ pub(crate) fn a_hold_keeps_what_others_would_take_along() {
         let mut dan = at_stake(asked);
         let ann = Value::Int(1);
         let before = dan.rows(TABLES);
-        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        let hold = hold_of(&mut dan.engine, &ann);
         assert!(is_held(&dan.try_to_leave()), "{asked}");
         assert!(is_foreseen(&mut dan, asked), "{asked}");
         assert_eq!(dan.rows(TABLES), before);
-        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        lift_of(&mut dan.engine, hold.unwrap()).unwrap();
         assert!(!is_foreseen(&mut dan, asked), "{asked}");
         let gone = dan.leave();
         assert_ne!(dan.rows(TABLES), before);
@@ -226,6 +254,7 @@ fn at_stake(asked: &str) -> Member {
         ]);
     }
     dan.engine
+        .people()
         .register(&ann, Protection::KeyAlone, time())
         .unwrap();
     dan
@@ -244,13 +273,16 @@ fn is_foreseen(dan: &mut Member, asked: &str) -> bool {
         parameters: BTreeMap::new(),
         time: time(),
     };
-    let told = dan.engine.foretell(&spec, Some(&user), &BTreeMap::new());
+    let told = dan
+        .engine
+        .preview()
+        .foretell(&spec, Some(&user), &BTreeMap::new());
     let told = told.unwrap().iter().any(|it| it.contains("legal hold"));
-    let scheduled = dan.engine.schedule(&request, time());
-    let begun = dan.engine.begin(&request);
+    let scheduled = dan.engine.schedule().add(&request, time());
+    let begun = dan.engine.chunks().begin(&request);
     assert_eq!([is_held(&scheduled), is_held(&begun)], [told; 2], "{asked}");
     for id in [scheduled, begun].into_iter().flatten() {
-        dan.engine.cancel(id, time()).unwrap();
+        dan.engine.schedule().cancel(id, time()).unwrap();
     }
     told
 }
@@ -270,10 +302,11 @@ pub(crate) fn a_hold_on_somebody_else_is_found_before_anything_begins() {
         let mut dan = dan_and_ann(asked);
         let hold = dan
             .engine
-            .hold(Holding::Person(&Value::Int(1)), &authority());
+            .holds()
+            .place(Holding::Person(&Value::Int(1)), &authority());
         assert!(!is_foreseen(&mut dan, asked), "{asked}");
         dan.leave();
-        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        lift_of(&mut dan.engine, hold.unwrap()).unwrap();
     }
     // The last owner of a row would take it from whoever reads it.
     let asked = "[tables.notes]\nowners = [\"author\", \"co\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"notes\"\n";
@@ -281,7 +314,8 @@ pub(crate) fn a_hold_on_somebody_else_is_found_before_anything_begins() {
     dan.sql(&["UPDATE notes SET author = 5, editor = 1"]);
     let hold = dan
         .engine
-        .hold(Holding::Person(&Value::Int(1)), &authority());
+        .holds()
+        .place(Holding::Person(&Value::Int(1)), &authority());
     assert!(!is_foreseen(&mut dan, asked));
     let eve = dan.apply(Some(Value::Int(5))).unwrap();
     assert_eq!(eve.rows["notes"], 1);
@@ -289,7 +323,7 @@ pub(crate) fn a_hold_on_somebody_else_is_found_before_anything_begins() {
     assert!(is_held(&dan.try_to_leave()));
     assert!(is_foreseen(&mut dan, asked));
     assert_eq!(dan.rows(["people", "notes"]), before);
-    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    lift_of(&mut dan.engine, hold.unwrap()).unwrap();
     dan.leave();
 }
 
@@ -309,7 +343,10 @@ fn dan_and_ann(asked: &str) -> Member {
     let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
     for other in [1, 5] {
         let other = Value::Int(other);
-        let registered = dan.engine.register(&other, Protection::KeyAlone, time());
+        let registered = dan
+            .engine
+            .people()
+            .register(&other, Protection::KeyAlone, time());
         registered.unwrap();
     }
     dan
@@ -332,23 +369,26 @@ pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
             if has_new_key {
                 dan.rekey();
             }
-            let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+            let hold = hold_of(&mut dan.engine, &ann);
             assert!(is_held(&dan.forget(Some(gone.id))), "{asked}");
             assert!(is_held(&dan.forget(None)), "{asked}");
-            let swept = dan.engine.sweep(days(31)).unwrap();
+            let swept = dan.engine.schedule().sweep(days(31)).unwrap();
             assert!(swept.records == 0 && swept.held > 0, "{asked}: {swept:?}");
             assert!(dan.exported(gone.id, days(31)).unwrap() > 0, "{asked}");
-            dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+            lift_of(&mut dan.engine, hold.unwrap()).unwrap();
         }
-        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        let hold = hold_of(&mut dan.engine, &ann);
         let revealed = dan.return_at(gone.id, days(31)).unwrap();
         assert!(revealed.is_complete(), "{asked}: {revealed:?}");
         assert_eq!(dan.rows(TABLES), before, "{asked}");
-        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        lift_of(&mut dan.engine, hold.unwrap()).unwrap();
 
         // Once it is lifted, both are as ever.
         let gone = dan.leave_until(days(30));
-        assert!(dan.engine.sweep(days(31)).unwrap().records > 0, "{asked}");
+        assert!(
+            dan.engine.schedule().sweep(days(31)).unwrap().records > 0,
+            "{asked}"
+        );
         let nothing = dan.return_at(gone.id, days(31));
         assert!(nothing.is_err() || !nothing.unwrap().found, "{asked}");
     }
@@ -364,16 +404,16 @@ pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
     dan.sql(&["INSERT INTO people VALUES (200, 'Eve', NULL)"]);
     dan.leave_until(days(30));
     let eve = Value::Int(200);
-    let hold = dan.engine.hold(Holding::Person(&eve), &authority());
-    let swept = dan.engine.sweep(days(31)).unwrap();
+    let hold = hold_of(&mut dan.engine, &eve);
+    let swept = dan.engine.schedule().sweep(days(31)).unwrap();
     assert!(swept.records == 0 && swept.held > 0, "{swept:?}");
-    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
-    assert!(dan.engine.sweep(days(31)).unwrap().records > 0);
+    lift_of(&mut dan.engine, hold.unwrap()).unwrap();
+    assert!(dan.engine.schedule().sweep(days(31)).unwrap().records > 0);
 
     for asked in NOT_AT_STAKE {
         let mut dan = dan_and_ann(asked);
         let gone = dan.leave();
-        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        let hold = hold_of(&mut dan.engine, &ann);
         dan.forget(Some(gone.id)).unwrap();
         hold.unwrap();
     }
@@ -394,10 +434,11 @@ pub(crate) fn a_hold_counts_where_it_cannot_be_told_whose_a_record_is() {
         dan.sql(&[since]);
         let hold = dan
             .engine
-            .hold(Holding::Person(&Value::Int(1)), &authority());
+            .holds()
+            .place(Holding::Person(&Value::Int(1)), &authority());
         assert!(is_held(&dan.forget(Some(gone.id))), "{since}");
         assert!(is_held(&dan.forget(None)), "{since}");
-        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        lift_of(&mut dan.engine, hold.unwrap()).unwrap();
         dan.forget(Some(gone.id)).unwrap();
     }
 }
@@ -418,6 +459,7 @@ fn through_others(asked: &str) -> Member {
     let description = format!("{HEAD}{OWNED_THROUGH}{asked}");
     let mut dan = Member::called(Value::Int(4), database, &description);
     dan.engine
+        .people()
         .register(&Value::Int(1), Protection::KeyAlone, time())
         .unwrap();
     dan
@@ -443,16 +485,16 @@ pub(crate) fn a_hold_reaches_rows_that_are_owned_through_others() {
     let tables = ["people", "posts", "answers"];
     let mut dan = through_others(LEAVE);
     let before = dan.rows(tables);
-    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    let hold = hold_of(&mut dan.engine, &ann);
     assert!(is_held(&dan.try_to_leave()));
     assert!(is_foreseen(&mut dan, &described));
     assert_eq!(dan.rows(tables), before);
-    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    lift_of(&mut dan.engine, hold.unwrap()).unwrap();
     assert!(!is_foreseen(&mut dan, &described));
     let gone = dan.leave_until(days(30));
-    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    let hold = hold_of(&mut dan.engine, &ann);
     assert!(is_held(&dan.forget(Some(gone.id))));
-    let swept = dan.engine.sweep(days(31)).unwrap();
+    let swept = dan.engine.schedule().sweep(days(31)).unwrap();
     assert!(swept.records == 0 && swept.held > 0, "{swept:?}");
     hold.unwrap();
     assert!(dan.return_at(gone.id, days(31)).unwrap().is_complete());
@@ -462,9 +504,9 @@ pub(crate) fn a_hold_reaches_rows_that_are_owned_through_others() {
     let mut dan = through_others(OVERWRITE_ANSWERS);
     let gone = dan.leave();
     dan.sql(&["UPDATE posts SET author = 1 WHERE id = 40"]);
-    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    let hold = hold_of(&mut dan.engine, &ann);
     assert!(is_held(&dan.forget(Some(gone.id))));
-    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    lift_of(&mut dan.engine, hold.unwrap()).unwrap();
     dan.forget(Some(gone.id)).unwrap();
 }
 
@@ -496,11 +538,12 @@ value = { ConstStr = "-" }
     let before = member.rows(["notes"]);
     let held = member
         .engine
-        .hold(Holding::Person(&Value::Int(2)), &authority());
+        .holds()
+        .place(Holding::Person(&Value::Int(2)), &authority());
     assert!(is_held(&member.try_to_leave()));
     assert!(is_held(&member.try_all_to_leave()));
     assert_eq!(member.rows(["notes"]), before);
-    member.engine.lift(held.unwrap(), &authority()).unwrap();
+    lift_of(&mut member.engine, held.unwrap()).unwrap();
     member.all_leave();
     assert_ne!(member.rows(["notes"]), before);
 }
@@ -515,7 +558,8 @@ pub(crate) fn what_one_person_removed_of_their_own_is_forgotten_while_another_is
     let removed = dan.leave();
     let hold = dan
         .engine
-        .hold(Holding::Person(&Value::Int(1)), &authority());
+        .holds()
+        .place(Holding::Person(&Value::Int(1)), &authority());
     dan.forget(Some(overwritten.id)).unwrap();
     dan.forget(Some(removed.id)).unwrap();
     hold.unwrap();

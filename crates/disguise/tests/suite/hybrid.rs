@@ -68,8 +68,8 @@ impl Forum {
     /// Gives a person a new key of this suite.
     pub(crate) fn rekey(&mut self, user: i64, suite: Suite) {
         let old = key_of(self, user);
-        self.engine.set_suite(Some(suite));
-        let made = self.engine.change_key(
+        self.engine.options().suite = Some(suite);
+        let made = self.engine.people().change_key(
             &Value::Int(user),
             &Credential::Key(&old),
             Protection::Password("secret words"),
@@ -124,9 +124,12 @@ pub(crate) fn a_key_changes_from_each_suite_to_the_other_with_everything_that_it
     // Unless another is asked for, a new key is of the suite that the old one was.
     let key = key_of(&forum, 2);
     let mut plain = probity_disguise::Engine::stored(forum.database.boxed()).unwrap();
-    plain.set_key_cost(probity_disguise::KeyCost::DANGER_LEAST);
+    plain.options().key_cost = probity_disguise::KeyCost::DANGER_LEAST;
     let protection = Protection::Password("other words");
-    let made = plain.change_key(&Value::Int(2), &Credential::Key(&key), protection, time());
+    let made =
+        plain
+            .people()
+            .change_key(&Value::Int(2), &Credential::Key(&key), protection, time());
     let made = made.unwrap();
     assert_eq!(made.key.suite(), Suite::XWing);
     // Password, token and shares open the same, with the suite that lies beside the key.
@@ -170,10 +173,12 @@ pub(crate) fn a_changed_suite_or_public_key_is_refused() {
     let weak = SecretKey::from_bytes(*key.expose());
     let listed = forum.engine.list(&user, &Credential::Key(&weak), time());
     assert!(matches!(listed, Err(Error::WrongCredential)));
-    let outcome =
-        forum
-            .engine
-            .change_key(&user, &Credential::Key(&weak), Protection::KeyAlone, time());
+    let outcome = forum.engine.people().change_key(
+        &user,
+        &Credential::Key(&weak),
+        Protection::KeyAlone,
+        time(),
+    );
     assert!(matches!(outcome, Err(Error::WrongCredential)));
 
     let stored = public_of(&mut forum, 1);
@@ -212,9 +217,11 @@ pub(crate) fn a_public_key_in_the_place_of_another_is_refused_when_its_person_co
     let (stored, public) = (public_of(&mut forum, 1), public_of(&mut forum, 2));
     put(&mut forum, &public);
     let protection = Protection::Password("secret words");
-    let outcome = forum
-        .engine
-        .change_password(&user, &Credential::Key(&key), protection, time());
+    let outcome =
+        forum
+            .engine
+            .people()
+            .change_password(&user, &Credential::Key(&key), protection, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     assert!(matches!(
         forum.apply(GDPR, Some(1), true),

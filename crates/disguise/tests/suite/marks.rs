@@ -54,13 +54,16 @@ fn people() -> (Member, SecretKey) {
         database.execute(sql, &[]).unwrap();
     }
     let mut member = Member::of(database, &format!("{HEAD}{REMOVE}"));
-    let bob = member.engine.register(&BOB, Protection::KeyAlone, time());
+    let bob = member
+        .engine
+        .people()
+        .register(&BOB, Protection::KeyAlone, time());
     (member, bob.unwrap().key)
 }
 
 fn begin(member: &mut Member, steps: &str) -> Result<DisguiseId, Error> {
     let file = SpecFile::parse(&format!("{HEAD}{steps}")).unwrap();
-    member.engine.begin(&ApplyRequest {
+    member.engine.chunks().begin(&ApplyRequest {
         spec: &file.spec,
         user: None,
         over: None,
@@ -73,14 +76,14 @@ fn begin(member: &mut Member, steps: &str) -> Result<DisguiseId, Error> {
 /// A disguise of everybody that has taken its first row, which is Ann's.
 fn begun(member: &mut Member, steps: &str) -> DisguiseId {
     let id = begin(member, steps).unwrap();
-    let going = member.engine.proceed(id, 1, time()).unwrap();
+    let going = member.engine.chunks().proceed(id, 1, time()).unwrap();
     assert!(matches!(going, Progress::Going(_)), "{going:?}");
     id
 }
 
 /// Goes on to the end, or to the first refusal.
 fn go_on(member: &mut Member, id: DisguiseId) -> Result<(), Error> {
-    while let Progress::Going(_) = member.engine.proceed(id, 1, time())? {}
+    while let Progress::Going(_) = member.engine.chunks().proceed(id, 1, time())? {}
     Ok(())
 }
 
@@ -165,7 +168,10 @@ pub(crate) fn a_mark_is_not_that_of_a_registered_newcomer() {
 }
 
 fn hides_zoe_with_a_record(member: &mut Member, id: DisguiseId) {
-    let made = member.engine.register(&ANN, Protection::KeyAlone, time());
+    let made = member
+        .engine
+        .people()
+        .register(&ANN, Protection::KeyAlone, time());
     let zoe = made.unwrap().key;
     let of_zoe = |member: &mut Member| {
         let rows = "SELECT COUNT(*) FROM posts WHERE id = 9 AND author = 1 AND text = 'of Zoe'";
@@ -223,9 +229,13 @@ pub(crate) fn the_end_of_a_registration_takes_its_marks() {
         }
         assert_ne!(marks(&mut member), [Value::Int(2)]);
         member.sql(&["DELETE FROM people WHERE id = 1"]);
-        member.engine.unregister(&ANN, None, time()).unwrap();
+        member
+            .engine
+            .people()
+            .unregister(&ANN, None, time())
+            .unwrap();
         assert_eq!(marks(&mut member), [Value::Int(2)]);
-        let again = member.engine.unregister(&ANN, None, time());
+        let again = member.engine.people().unregister(&ANN, None, time());
         assert!(matches!(again, Err(Error::Value { .. })), "{again:?}");
         // What is left under the id is nobody's, and stays.
         let before = member.rows(["posts"]);
@@ -264,12 +274,19 @@ pub(crate) fn a_hold_on_any_owner_stops_chunks_after_a_mark() {
         let id = begun(&mut member, steps);
         member.forget(None).unwrap();
         member.sql(&["DELETE FROM people WHERE id = 1"]);
-        let hold = member.engine.hold(Holding::Away(&ANN), &authority());
+        let hold = member
+            .engine
+            .holds()
+            .place(Holding::Away(&ANN), &authority());
         let outcome = go_on(&mut member, id);
         assert!(is_held(&outcome), "{steps}: {outcome:?}");
         let posts = format!("{:?}", member.rows(["posts"]));
         assert!(posts.contains("later"), "{steps}: {posts}");
-        member.engine.lift(hold.unwrap(), &authority()).unwrap();
+        member
+            .engine
+            .holds()
+            .lift(hold.unwrap(), &authority())
+            .unwrap();
         go_on(&mut member, id).unwrap();
     }
     for steps in [NOTES, SHARED] {
@@ -278,12 +295,19 @@ pub(crate) fn a_hold_on_any_owner_stops_chunks_after_a_mark() {
         member.sql(&[of_both]);
         let id = begun(&mut member, steps);
         member.forget(Some(id)).unwrap();
-        let hold = member.engine.hold(Holding::Person(&BOB), &authority());
+        let hold = member
+            .engine
+            .holds()
+            .place(Holding::Person(&BOB), &authority());
         let outcome = go_on(&mut member, id);
         assert!(is_held(&outcome), "{steps}: {outcome:?}");
         let notes = format!("{:?}", member.rows(["notes"]));
         assert!(notes.contains("of both"), "{steps}: {notes}");
-        member.engine.lift(hold.unwrap(), &authority()).unwrap();
+        member
+            .engine
+            .holds()
+            .lift(hold.unwrap(), &authority())
+            .unwrap();
         go_on(&mut member, id).unwrap();
     }
 }
@@ -298,10 +322,13 @@ pub(crate) fn a_hold_on_a_co_owner_is_found_before_chunks_of_everybody_begin() {
             "INSERT INTO notes VALUES (10, 1, 1, 'of Ann'), (11, 1, 3, 'of Ann and Cem')",
         ]);
         let cem = Value::Int(3);
-        let hold = member.engine.hold(Holding::Person(&cem), &authority());
+        let hold = member
+            .engine
+            .holds()
+            .place(Holding::Person(&cem), &authority());
         let outcome = begin(&mut member, steps);
         assert!(is_held(&outcome), "{steps}: {outcome:?}");
-        assert!(member.engine.unfinished().unwrap().is_empty());
+        assert!(member.engine.chunks().unfinished().unwrap().is_empty());
         hold.unwrap();
     }
 }

@@ -96,14 +96,18 @@ pub(crate) fn an_account_that_others_refer_to_stays_until_they_let_go_of_it() {
         let mut society = society(&more.map(str::to_owned), tables);
         let (id, [first, second]) = leave(&mut society);
         society.sql(&format!("INSERT INTO docs VALUES (1, 3, NULL, {first})"));
-        let docs = society.engine.rows("docs").unwrap();
+        let docs = society.engine.preview().rows("docs").unwrap();
         let revealed = society.reveal(1, id);
         let expected = ("people", first.to_string(), KeptReason::ReferredTo);
         assert_eq!(kept(&revealed), [expected], "{action}");
         let said = revealed.kept[0].said.as_deref();
         assert_eq!(said, Some("table docs, column signer"));
         assert_eq!(revealed.values, BTreeMap::from([("posts".to_owned(), 2)]));
-        assert_eq!(society.engine.rows("docs").unwrap(), docs, "{action}");
+        assert_eq!(
+            society.engine.preview().rows("docs").unwrap(),
+            docs,
+            "{action}"
+        );
         let there = format!("SELECT id FROM people WHERE id IN ({first}, {second})");
         assert_eq!(society.numbers(&there), [first]);
         // It is tried again, and waits for nobody's leave but theirs.
@@ -139,7 +143,7 @@ pub(crate) fn keys_that_keep_placeholders_are_noted() {
             (all, &[]),
         ] {
             let mut society = Society::of(&statements, &described(tables), &[]);
-            let cautions = society.engine.cautions(&society.spec).unwrap();
+            let cautions = society.engine.preview().cautions(&society.spec).unwrap();
             let noted = |table: &str| {
                 let beginning = format!("rows of {table} that refer to a placeholder");
                 cautions.iter().any(|it| it.starts_with(&beginning))
@@ -154,7 +158,11 @@ pub(crate) fn keys_that_keep_placeholders_are_noted() {
         society.sql("INSERT INTO posts VALUES (1, 1, 'one')");
         let person = Value::Int(1);
         let alone = probity_disguise::Protection::KeyAlone;
-        let made = society.engine.register(&person, alone, time()).unwrap();
+        let made = society
+            .engine
+            .people()
+            .register(&person, alone, time())
+            .unwrap();
         society.add(1, made.key);
         let id = society.leave(1);
         society.sql("UPDATE people SET invited_by = (SELECT author FROM posts) WHERE id = 3");
@@ -265,7 +273,7 @@ pub(crate) fn what_is_held_is_not_deleted_with_a_placeholder() {
         };
         let person = Value::Int(whom);
         let held = Holding::Person(&person);
-        society.engine.hold(held, &authority).unwrap();
+        society.engine.holds().place(held, &authority).unwrap();
         let revealed = society.reveal_by(1, id, References::Delete).unwrap();
         assert!(revealed.is_complete(), "{revealed:?}");
         let left = society.numbers("SELECT id FROM letters WHERE sender = 1 ORDER BY id");

@@ -62,12 +62,12 @@ impl Member {
         spec: Spec,
     ) -> Self {
         let mut engine = Engine::new(database, schema, pseudo);
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         engine.install().unwrap();
         if tenant.is_some() {
             engine.set_tenant(tenant);
         }
-        let registered = engine.register(&id, Protection::KeyAlone, time());
+        let registered = engine.people().register(&id, Protection::KeyAlone, time());
         Self {
             engine,
             id,
@@ -90,7 +90,7 @@ impl Member {
     ) -> Engine<Box<dyn Database>> {
         let database = std::mem::replace(self.engine.database(), crate::connect());
         let mut engine = Engine::new(database, schema, pseudo);
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         engine.install().unwrap();
         engine
     }
@@ -102,7 +102,7 @@ impl Member {
 
     pub(crate) fn rows<const N: usize>(&mut self, tables: [&str; N]) -> [BTreeSet<String>; N] {
         tables.map(|table| {
-            let rows = self.engine.rows(table).unwrap();
+            let rows = self.engine.preview().rows(table).unwrap();
             rows.iter().map(|row| format!("{row:?}")).collect()
         })
     }
@@ -116,12 +116,12 @@ impl Member {
 
     /// Returns the reason why the specification is refused.
     pub(crate) fn refusal(&mut self) -> String {
-        let refused = self.engine.check(&self.spec, &BTreeMap::new());
+        let refused = self.engine.preview().check(&self.spec, &BTreeMap::new());
         refused.unwrap_err().source().unwrap().to_string()
     }
 
     pub(crate) fn cautions(&mut self) -> Vec<String> {
-        self.engine.cautions(&self.spec).unwrap()
+        self.engine.preview().cautions(&self.spec).unwrap()
     }
 
     /// Returns the number of disguises that hide something of the person.
@@ -184,7 +184,7 @@ impl Member {
             parameters: BTreeMap::new(),
             time: time(),
         };
-        let applied = self.engine.apply_in_chunks(&request, rows, time);
+        let applied = self.engine.chunks().apply(&request, rows, time);
         applied.map_err(|halted| halted.cause)
     }
 
@@ -192,6 +192,7 @@ impl Member {
     pub(crate) fn foretold(&mut self) -> Vec<String> {
         let told = self
             .engine
+            .preview()
             .foretell(&self.spec, Some(&self.id), &BTreeMap::new());
         told.unwrap()
     }
@@ -251,7 +252,10 @@ impl Member {
     pub(crate) fn rekey(&mut self) {
         let credential = Credential::Key(&self.key);
         let alone = Protection::KeyAlone;
-        let made = self.engine.change_key(&self.id, &credential, alone, time());
+        let made = self
+            .engine
+            .people()
+            .change_key(&self.id, &credential, alone, time());
         self.key = made.unwrap().key;
     }
 

@@ -72,7 +72,7 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_whose_password_went_with_the_d
     let five = Value::Int(5);
     let engine = &mut station.forum.engine;
     let protection = Protection::Password("my words");
-    engine.register(&five, protection, time()).unwrap();
+    engine.people().register(&five, protection, time()).unwrap();
     station.apply(GDPR, Some(5));
     station.apply(BLANK, None);
     station.restore();
@@ -90,7 +90,7 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_whose_password_went_with_the_d
     }
     // Who is in the restored database as if nothing had happened registers again, and leaves again.
     let engine = &mut station.forum.engine;
-    let made = engine.register(&five, protection, time()).unwrap();
+    let made = engine.people().register(&five, protection, time()).unwrap();
     station.forum.keys.insert(5, made.key);
     let missed = station.replay(&specs, &[]);
     assert_eq!(missed.len(), 2, "{missed:?}");
@@ -112,6 +112,7 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_that_was_replaced() {
             let engine = &mut station.forum.engine;
             let current = Credential::Password(PASSWORD);
             engine
+                .people()
                 .change_key(&one, &current, protection, time())
                 .unwrap()
         };
@@ -152,7 +153,10 @@ pub(crate) fn what_was_forgotten_and_is_there_again_is_found_although_a_newcomer
         .sql("INSERT INTO users VALUES (1, 'newcomer', 7)");
     let one = Value::Int(1);
     let engine = &mut station.forum.engine;
-    let new = engine.register(&one, Protection::KeyAlone, time()).unwrap();
+    let new = engine
+        .people()
+        .register(&one, Protection::KeyAlone, time())
+        .unwrap();
     let old = station.forum.keys.insert(1, new.key).unwrap();
     station.forget(1, None);
     assert!(station.opens(1, &Credential::Key(&old)));
@@ -174,7 +178,10 @@ pub(crate) fn what_was_forgotten_twice_and_is_there_again_is_found() {
     let first: Vec<_> = now.into_iter().filter(|it| !kept.contains(it)).collect();
     let one = Value::Int(1);
     let engine = &mut station.forum.engine;
-    let new = engine.register(&one, Protection::KeyAlone, time()).unwrap();
+    let new = engine
+        .people()
+        .register(&one, Protection::KeyAlone, time())
+        .unwrap();
     let old = station.forum.keys.insert(1, new.key).unwrap();
     station.forget(1, None);
     assert_eq!(station.replay(&[], &[]), []);
@@ -199,9 +206,13 @@ pub(crate) fn a_password_that_was_replaced_twice_and_is_there_again_is_found() {
             let engine = &mut station.forum.engine;
             let (credential, new) = (Credential::Password(current), Protection::Password(next));
             if with_key {
-                engine.change_key(&one, &credential, new, time()).unwrap();
+                engine
+                    .people()
+                    .change_key(&one, &credential, new, time())
+                    .unwrap();
             } else {
                 engine
+                    .people()
                     .change_password(&one, &credential, new, time())
                     .unwrap();
             }

@@ -23,6 +23,7 @@ fn newcomer(station: &mut Station) -> SecretKey {
         .sql("INSERT INTO users VALUES (1, 'newcomer', 7)");
     let engine = &mut station.forum.engine;
     let new = engine
+        .people()
         .register(&Value::Int(1), Protection::KeyAlone, time())
         .unwrap();
     station.forum.keys.insert(1, new.key).unwrap()
@@ -85,6 +86,7 @@ pub(crate) fn what_a_stranger_forgot_takes_nothing_from_its_person() {
     let current = Credential::Key(&station.forum.keys[&1]);
     let engine = &mut station.forum.engine;
     let made = engine
+        .people()
         .change_key(&one, &current, Protection::KeyAlone, time())
         .unwrap();
     station.forum.keys.insert(1, made.key);
@@ -206,12 +208,20 @@ fn succeeded(is_known: bool, way: &str) {
         station.forum.sql(sql);
     }
     if is_known {
-        station.forum.engine.unregister(&id, None, time()).unwrap();
+        station
+            .forum
+            .engine
+            .people()
+            .unregister(&id, None, time())
+            .unwrap();
     }
     let quinn = format!("INSERT INTO users VALUES ({user}, 'quinn', 7)");
     station.forum.sql(&quinn);
     let engine = &mut station.forum.engine;
-    let made = engine.register(&id, Protection::KeyAlone, time()).unwrap();
+    let made = engine
+        .people()
+        .register(&id, Protection::KeyAlone, time())
+        .unwrap();
     match way {
         "apply" => drop(station.apply(BLANK, Some(user))),
         "everybody" => drop(station.apply(BLANK, None)),
@@ -234,7 +244,15 @@ fn succeeded(is_known: bool, way: &str) {
         }
         assert_eq!(station.forum.everything(), before, "{way}");
     }
-    assert!(station.forum.engine.scheduled(None).unwrap().is_empty());
+    assert!(
+        station
+            .forum
+            .engine
+            .schedule()
+            .list(None)
+            .unwrap()
+            .is_empty()
+    );
     assert!(!station.opens(user, &Credential::Key(&made.key)), "{way}");
 }
 
@@ -249,7 +267,7 @@ fn schedule(station: &mut Station, user: i64) {
         time: time(),
     };
     let due = Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
-    station.forum.engine.schedule(&request, due).unwrap();
+    station.forum.engine.schedule().add(&request, due).unwrap();
 }
 
 /// A person was away, somebody came to the id, and the first could not change a key that others had
@@ -262,10 +280,13 @@ pub(crate) fn whoever_is_away_changes_key_and_password_although_somebody_has_the
     let engine = &mut station.forum.engine;
     let (current, words) = (Credential::Key(&old), Protection::Password("new words"));
     engine
+        .people()
         .change_password(&one, &current, words, time())
         .unwrap();
     let current = Credential::Password("new words");
-    let made = engine.change_key(&one, &current, Protection::KeyAlone, time());
+    let made = engine
+        .people()
+        .change_key(&one, &current, Protection::KeyAlone, time());
     let made = made.unwrap();
     assert!(!station.opens(1, &Credential::Key(&old)));
     assert!(!station.opens(1, &current));
@@ -275,7 +296,7 @@ pub(crate) fn whoever_is_away_changes_key_and_password_although_somebody_has_the
     assert!(station.forum.reveal(1, hidden.id).is_complete());
     station.forum.sql("DELETE FROM users WHERE id = 1");
     let engine = &mut station.forum.engine;
-    engine.unregister(&one, None, time()).unwrap();
+    engine.people().unregister(&one, None, time()).unwrap();
     station.forum.keys.insert(1, made.key);
     assert!(station.forum.reveal(1, gone.id).is_complete());
     station.forum.assert_as_before();

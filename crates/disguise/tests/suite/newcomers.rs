@@ -115,9 +115,11 @@ pub(crate) fn values_of_an_account_do_not_go_into_that_of_a_newcomer() {
         member.sql(&["INSERT INTO people VALUES (1, 'Zoe', NULL)"]);
         let mut zoe = None;
         if is_registered {
-            let made = member
-                .engine
-                .register(&Value::Int(1), Protection::KeyAlone, time());
+            let made =
+                member
+                    .engine
+                    .people()
+                    .register(&Value::Int(1), Protection::KeyAlone, time());
             let (mut again, applied) = hides(member, VALUES);
             let all = again.rows(["people"]);
             assert!(
@@ -170,6 +172,7 @@ pub(crate) fn values_of_a_row_do_not_go_into_that_of_another() {
         let (mut member, values) = hides(ann(), VALUES);
         let bob = member
             .engine
+            .people()
             .register(&Value::Int(2), Protection::KeyAlone, time());
         drop(bob.unwrap());
         let (mut member, posts) = hides(member, POSTS);
@@ -295,6 +298,7 @@ pub(crate) fn whoever_has_the_id_of_a_placeholder_gives_and_gets_nothing() {
         if is_registered {
             let made = member
                 .engine
+                .people()
                 .register(&placeholder, Protection::KeyAlone, time());
             zoe = Some(made.unwrap().key);
         }
@@ -363,9 +367,11 @@ pub(crate) fn rows_in_a_circle_do_not_go_to_a_newcomer() {
         let applied = member.leave();
         member.sql(&["INSERT INTO people VALUES (1, 'Zoe')"]);
         if is_registered {
-            let made = member
-                .engine
-                .register(&Value::Int(1), Protection::KeyAlone, time());
+            let made =
+                member
+                    .engine
+                    .people()
+                    .register(&Value::Int(1), Protection::KeyAlone, time());
             drop(made.unwrap());
         }
         let now = member.rows(tables);

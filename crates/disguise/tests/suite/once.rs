@@ -92,7 +92,7 @@ pub(crate) fn a_request_asked_again_is_answered_as_before_and_done_once() {
     }
     forum.assert_as_before();
     let over = Timestamp::from_nanoseconds(FIRST + 3 * KEPT).unwrap();
-    forum.engine.sweep(over).unwrap();
+    forum.engine.schedule().sweep(over).unwrap();
     let count = "SELECT COUNT(*) FROM probity_answers";
     assert_eq!(forum.numbers(count), [0]);
 }
@@ -161,12 +161,12 @@ pub(crate) fn answers_about_whoever_is_forgotten_go_with_them() {
     let chunks = once("chunks", b"two", 0);
     let engine = &mut forum.engine;
     let begun = engine.once(&chunks, |engine| {
-        let id = engine.begin(&request)?;
+        let id = engine.chunks().begin(&request)?;
         Ok((id, Some(id.to_string().into_bytes())))
     });
     let of = (now(begun), None);
     let answer = |_: &probity_disguise::Applied| b"done".to_vec();
-    let finished = engine.finish_once(of, 2, time, &chunks, answer);
+    let finished = engine.chunks().finish_once(of, 2, time, &chunks, answer);
     finished.unwrap();
     let kept = |forum: &mut Forum| {
         forum.numbers("SELECT COUNT(*) FROM probity_answers WHERE length(sealed) > 0")[0]

@@ -52,7 +52,10 @@ fn ann_leaves_and_zoe_comes(
         "INSERT INTO posts VALUES (9, 1, 'of Zoe')",
     ]);
     let made = is_registered.then(|| {
-        let made = member.engine.register(&ID, Protection::KeyAlone, time());
+        let made = member
+            .engine
+            .people()
+            .register(&ID, Protection::KeyAlone, time());
         made.unwrap().key
     });
     (left, made)
@@ -61,8 +64,8 @@ fn ann_leaves_and_zoe_comes(
 /// Begins a disguise of Ann's posts alone, and takes its first row.
 fn begun(member: &mut Member) -> DisguiseId {
     let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
-    let id = member.engine.begin(&request(&file)).unwrap();
-    let going = member.engine.proceed(id, 1, time()).unwrap();
+    let id = member.engine.chunks().begin(&request(&file)).unwrap();
+    let going = member.engine.chunks().proceed(id, 1, time()).unwrap();
     assert!(matches!(going, Progress::Going(_)), "{going:?}");
     id
 }
@@ -92,17 +95,21 @@ pub(crate) fn chunks_of_a_person_leave_a_newcomer_alone() {
         let begun = begun(&mut member);
         let (left, zoe) = ann_leaves_and_zoe_comes(&mut member, is_registered);
         let now = member.rows(TABLES);
-        let refused = member.engine.proceed(begun, 1, time()).unwrap_err();
+        let refused = member
+            .engine
+            .chunks()
+            .proceed(begun, 1, time())
+            .unwrap_err();
         assert!(is_refused(&refused), "{refused:?}");
         assert_eq!(member.rows(TABLES), now);
         // Nor is it Zoe's to end.
         if let Some(zoe) = &zoe {
             let revealed = member.returned(ID, zoe, begun);
             assert!(!revealed.found, "{revealed:?}");
-            assert_eq!(member.engine.unfinished().unwrap(), [begun]);
+            assert_eq!(member.engine.chunks().unfinished().unwrap(), [begun]);
             let held = Credential::Key(zoe);
             member.engine.forget_everything(&ID, &held, time()).unwrap();
-            assert_eq!(member.engine.unfinished().unwrap(), [begun]);
+            assert_eq!(member.engine.chunks().unfinished().unwrap(), [begun]);
         }
         member.sql(&[
             "DELETE FROM people WHERE id = 1",
@@ -110,7 +117,7 @@ pub(crate) fn chunks_of_a_person_leave_a_newcomer_alone() {
         ]);
         // Once nobody has the id it goes on, and ends with nothing left to do.
         assert!(matches!(
-            member.engine.proceed(begun, 9, time()).unwrap(),
+            member.engine.chunks().proceed(begun, 9, time()).unwrap(),
             Progress::Done(_)
         ));
         assert!(member.return_from(&left).is_complete());
@@ -129,8 +136,8 @@ pub(crate) fn marks_of_chunks_are_their_persons_and_not_a_newcomers() {
             user: None,
             ..request(&file)
         };
-        let id = member.engine.begin(&everybody).unwrap();
-        let going = member.engine.proceed(id, 1, time()).unwrap();
+        let id = member.engine.chunks().begin(&everybody).unwrap();
+        let going = member.engine.chunks().proceed(id, 1, time()).unwrap();
         assert!(matches!(going, Progress::Going(_)), "{going:?}");
         if forgets {
             let key = Credential::Key(&member.key);
@@ -138,7 +145,11 @@ pub(crate) fn marks_of_chunks_are_their_persons_and_not_a_newcomers() {
         } else {
             assert!(member.return_at(id, time()).unwrap().found);
             let key = Credential::Key(&member.key);
-            member.engine.unregister(&ID, Some(&key), time()).unwrap();
+            member
+                .engine
+                .people()
+                .unregister(&ID, Some(&key), time())
+                .unwrap();
         }
         member.sql(&[
             "DELETE FROM posts",
@@ -146,10 +157,13 @@ pub(crate) fn marks_of_chunks_are_their_persons_and_not_a_newcomers() {
             "INSERT INTO people VALUES (1, 'Zoe')",
             "INSERT INTO posts VALUES (9, 1, 'of Zoe')",
         ]);
-        let made = member.engine.register(&ID, Protection::KeyAlone, time());
+        let made = member
+            .engine
+            .people()
+            .register(&ID, Protection::KeyAlone, time());
         let zoe = made.unwrap().key;
         let before = member.rows(TABLES);
-        while let Progress::Going(_) = member.engine.proceed(id, 1, time()).unwrap() {}
+        while let Progress::Going(_) = member.engine.chunks().proceed(id, 1, time()).unwrap() {}
         assert_ne!(member.rows(TABLES), before, "forgets: {forgets}");
         assert!(member.returned(ID, &zoe, id).is_complete());
         assert_eq!(member.rows(TABLES), before, "forgets: {forgets}");
@@ -163,12 +177,16 @@ pub(crate) fn chunks_and_orders_follow_their_person_to_a_new_key() {
     let before = member.rows(TABLES);
     let going_on = begun(&mut member);
     let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
-    let waiting = member.engine.schedule(&request(&file), later(1)).unwrap();
+    let waiting = member
+        .engine
+        .schedule()
+        .add(&request(&file), later(1))
+        .unwrap();
     member.rekey();
-    let done = member.engine.proceed(going_on, 9, time()).unwrap();
+    let done = member.engine.chunks().proceed(going_on, 9, time()).unwrap();
     assert!(matches!(done, Progress::Done(_)), "{done:?}");
     assert!(member.return_at(going_on, time()).unwrap().is_complete());
-    let swept = member.engine.sweep(later(2)).unwrap();
+    let swept = member.engine.schedule().sweep(later(2)).unwrap();
     assert!(
         swept.refused.is_empty() && swept.applied.len() == 1,
         "{swept:?}"
@@ -188,10 +206,14 @@ pub(crate) fn a_disguise_in_its_grace_period_leaves_a_newcomer_alone() {
     for is_registered in [false, true] {
         let mut member = ann();
         let file = SpecFile::parse(&format!("{HEAD}{ACCOUNT}")).unwrap();
-        let waiting = member.engine.schedule(&request(&file), later(1)).unwrap();
+        let waiting = member
+            .engine
+            .schedule()
+            .add(&request(&file), later(1))
+            .unwrap();
         let (left, zoe) = ann_leaves_and_zoe_comes(&mut member, is_registered);
         let now = member.rows(TABLES);
-        let swept = member.engine.sweep(later(2)).unwrap();
+        let swept = member.engine.schedule().sweep(later(2)).unwrap();
         let refused: Vec<_> = swept.refused.iter().map(|(id, _)| *id).collect();
         assert_eq!(refused, [waiting]);
         assert_eq!(member.rows(TABLES), now);
@@ -201,13 +223,13 @@ pub(crate) fn a_disguise_in_its_grace_period_leaves_a_newcomer_alone() {
             let held = Credential::Key(&zoe);
             member.engine.forget_everything(&ID, &held, time()).unwrap();
         }
-        assert_eq!(member.engine.scheduled(None).unwrap().len(), 1);
+        assert_eq!(member.engine.schedule().list(None).unwrap().len(), 1);
         member.sql(&[
             "DELETE FROM people WHERE id = 1",
             "DELETE FROM posts WHERE id = 9",
         ]);
         assert!(member.return_from(&left).is_complete());
-        let swept = member.engine.sweep(later(3)).unwrap();
+        let swept = member.engine.schedule().sweep(later(3)).unwrap();
         assert_eq!(swept.applied.len(), 1, "{swept:?}");
         assert!(member.return_at(waiting, time()).unwrap().is_complete());
     }
@@ -218,13 +240,20 @@ pub(crate) fn a_disguise_in_its_grace_period_leaves_a_newcomer_alone() {
 pub(crate) fn what_is_scheduled_ends_when_everything_is_forgotten() {
     let mut member = ann();
     let file = SpecFile::parse(&format!("{HEAD}{ACCOUNT}")).unwrap();
-    member.engine.schedule(&request(&file), later(1)).unwrap();
+    member
+        .engine
+        .schedule()
+        .add(&request(&file), later(1))
+        .unwrap();
     member.forget(None).unwrap();
-    assert!(member.engine.scheduled(None).unwrap().is_empty());
-    let made = member.engine.register(&ID, Protection::KeyAlone, time());
+    assert!(member.engine.schedule().list(None).unwrap().is_empty());
+    let made = member
+        .engine
+        .people()
+        .register(&ID, Protection::KeyAlone, time());
     drop(made.unwrap());
     let now = member.rows(TABLES);
-    let swept = member.engine.sweep(later(2)).unwrap();
+    let swept = member.engine.schedule().sweep(later(2)).unwrap();
     assert!(
         swept.applied.is_empty() && swept.refused.is_empty(),
         "{swept:?}"
@@ -237,18 +266,26 @@ pub(crate) fn what_is_scheduled_ends_when_everything_is_forgotten() {
 pub(crate) fn an_order_without_a_key_is_read_and_not_applied() {
     let mut member = ann();
     let file = SpecFile::parse(&format!("{HEAD}{ACCOUNT}")).unwrap();
-    let waiting = member.engine.schedule(&request(&file), later(1)).unwrap();
+    let waiting = member
+        .engine
+        .schedule()
+        .add(&request(&file), later(1))
+        .unwrap();
     without_its_key(&mut member);
     let now = member.rows(TABLES);
-    let swept = member.engine.sweep(later(2)).unwrap();
+    let swept = member.engine.schedule().sweep(later(2)).unwrap();
     assert!(is_refused(&swept.refused[0].1), "{swept:?}");
     assert_eq!(member.rows(TABLES), now);
-    assert_eq!(member.engine.scheduled(Some(&ID)).unwrap().len(), 1);
-    member.engine.cancel(waiting, time()).unwrap();
-    member.engine.schedule(&request(&file), later(1)).unwrap();
+    assert_eq!(member.engine.schedule().list(Some(&ID)).unwrap().len(), 1);
+    member.engine.schedule().cancel(waiting, time()).unwrap();
+    member
+        .engine
+        .schedule()
+        .add(&request(&file), later(1))
+        .unwrap();
     without_its_key(&mut member);
     member.forget(None).unwrap();
-    assert!(member.engine.scheduled(None).unwrap().is_empty());
+    assert!(member.engine.schedule().list(None).unwrap().is_empty());
 }
 
 /// Takes the only order back to the form before: no key behind the text and the user, and version 1.
@@ -273,22 +310,46 @@ fn without_its_key(member: &mut Member) {
 pub(crate) fn a_deleted_account_ends_its_registration_and_the_id_is_free() {
     let mut member = ann();
     let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
-    let waiting = member.engine.schedule(&request(&file), later(1)).unwrap();
+    let waiting = member
+        .engine
+        .schedule()
+        .add(&request(&file), later(1))
+        .unwrap();
     let begun = begun(&mut member);
-    let there = member.engine.unregister(&ID, None, time()).unwrap_err();
+    let there = member
+        .engine
+        .people()
+        .unregister(&ID, None, time())
+        .unwrap_err();
     assert!(matches!(there, Error::Value { .. }), "{there:?}");
-    assert!(member.engine.rowless().unwrap().is_empty());
+    assert!(member.engine.people().rowless().unwrap().is_empty());
     member.sql(&["DELETE FROM people WHERE id = 1"]);
-    assert_eq!(member.engine.rowless().unwrap().users, ["1"]);
-    assert_eq!(member.engine.sweep(time()).unwrap().rowless.users, ["1"]);
-    assert_eq!(member.engine.due(time()).unwrap().rowless.users, ["1"]);
-    member.engine.unregister(&ID, None, time()).unwrap();
-    assert!(member.engine.rowless().unwrap().is_empty());
+    assert_eq!(member.engine.people().rowless().unwrap().users, ["1"]);
+    assert_eq!(
+        member
+            .engine
+            .schedule()
+            .sweep(time())
+            .unwrap()
+            .rowless
+            .users,
+        ["1"]
+    );
+    assert_eq!(
+        member.engine.schedule().due(time()).unwrap().rowless.users,
+        ["1"]
+    );
+    member
+        .engine
+        .people()
+        .unregister(&ID, None, time())
+        .unwrap();
+    assert!(member.engine.people().rowless().unwrap().is_empty());
     for id in [waiting, begun] {
-        let gone = member.engine.cancel(id, time());
+        let gone = member.engine.schedule().cancel(id, time());
         assert!(matches!(gone, Err(Error::NoSuchDisguise)), "{gone:?}");
     }
-    let again = member.engine.unregister(&ID, None, time());
+    let again = member.engine.people().unregister(&ID, None, time());
     assert!(matches!(again, Err(Error::Value { .. })), "{again:?}");
     // The newcomer is nobody but themselves, and the person before keeps what is theirs.
     member.sql(&[
@@ -296,7 +357,10 @@ pub(crate) fn a_deleted_account_ends_its_registration_and_the_id_is_free() {
         "INSERT INTO people VALUES (1, 'Zoe')",
         "INSERT INTO posts VALUES (9, 1, 'of Zoe')",
     ]);
-    let zoe = member.engine.register(&ID, Protection::KeyAlone, time());
+    let zoe = member
+        .engine
+        .people()
+        .register(&ID, Protection::KeyAlone, time());
     let zoe = zoe.unwrap().key;
     let before = member.rows(TABLES);
     let hidden = member.apply(Some(ID)).unwrap();
@@ -313,17 +377,25 @@ pub(crate) fn a_deleted_account_ends_its_registration_and_the_id_is_free() {
 pub(crate) fn a_registration_ends_by_its_persons_credential_while_the_row_is_there() {
     let mut member = ann();
     let bob = Value::Int(2);
-    let made = member.engine.register(&bob, Protection::KeyAlone, time());
+    let made = member
+        .engine
+        .people()
+        .register(&bob, Protection::KeyAlone, time());
     let (bobs, time) = (made.unwrap().key, time());
     let wrong = member
         .engine
+        .people()
         .unregister(&ID, Some(&Credential::Key(&bobs)), time);
     assert!(matches!(wrong, Err(Error::WrongCredential)), "{wrong:?}");
     let credential = Credential::Key(&bobs);
     member
         .engine
+        .people()
         .unregister(&bob, Some(&credential), time)
         .unwrap();
-    let made = member.engine.register(&bob, Protection::KeyAlone, time);
+    let made = member
+        .engine
+        .people()
+        .register(&bob, Protection::KeyAlone, time);
     drop(made.unwrap());
 }

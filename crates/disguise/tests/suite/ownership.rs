@@ -77,7 +77,7 @@ fn course() -> Course {
     }
     let file = SpecFile::parse(OWNERSHIP).unwrap();
     forum.engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
-    forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
+    forum.engine.options().key_cost = KeyCost::DANGER_LEAST;
     forum.engine.install().unwrap();
     let mut course = Course {
         forum,
@@ -91,7 +91,7 @@ impl Course {
     fn everything(&mut self) -> Vec<Vec<String>> {
         let tables = ["users", "submissions", "answers", "remarks", "reviews"];
         let rows = |table: &str| {
-            let rows = self.forum.engine.rows(table).unwrap();
+            let rows = self.forum.engine.preview().rows(table).unwrap();
             let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
             rows.sort();
             rows
@@ -120,6 +120,7 @@ impl Course {
         let planned = self
             .forum
             .engine
+            .preview()
             .plan(&file.spec, user.as_ref(), &BTreeMap::new());
         let steps = planned.unwrap();
         steps.into_iter().map(|it| (it.table, it.rows)).collect()
@@ -370,7 +371,7 @@ pub(crate) fn a_path_that_does_not_lead_to_one_owner_is_refused() {
     for (said, expected) in BAD_PATHS {
         let file = SpecFile::parse(&format!("{users}{said}")).unwrap();
         let mut engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
-        match engine.check(&file.spec, &BTreeMap::new()) {
+        match engine.preview().check(&file.spec, &BTreeMap::new()) {
             Err(Error::Spec(error)) => assert_eq!(error.to_string(), expected),
             other => panic!("{said}: {other:?}"),
         }
@@ -380,7 +381,7 @@ pub(crate) fn a_path_that_does_not_lead_to_one_owner_is_refused() {
     let wrong = "[[decorrelate]]\ntable = \"halves\"\nowners = [\"user_id\"]\n";
     let file = SpecFile::parse(&format!("{users}{said}{wrong}")).unwrap();
     let mut engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
-    match engine.check(&file.spec, &BTreeMap::new()) {
+    match engine.preview().check(&file.spec, &BTreeMap::new()) {
         Err(Error::Spec(error)) => assert_eq!(
             error.what,
             "rows of halves belong to whoever owns their row of pairs, decorrelate that table"
@@ -483,7 +484,7 @@ pub(crate) fn a_key_to_another_column_of_the_users_table_names_no_owner() {
         }
         let mut engine = Engine::new(database, Schema::default(), pseudo());
         engine.install().unwrap();
-        let before = engine.rows("notes").unwrap();
+        let before = engine.preview().rows("notes").unwrap();
         for (steps, expected) in cases {
             let file = SpecFile::parse(&format!("{NAMED}{steps}")).unwrap();
             engine = Engine::new(
@@ -491,7 +492,7 @@ pub(crate) fn a_key_to_another_column_of_the_users_table_names_no_owner() {
                 file.schema,
                 pseudo(),
             );
-            match engine.check(&file.spec, &BTreeMap::new()) {
+            match engine.preview().check(&file.spec, &BTreeMap::new()) {
                 Err(Error::Spec(error)) => {
                     let said = error.to_string();
                     assert!(said.contains(&expected), "{said}");
@@ -508,7 +509,7 @@ pub(crate) fn a_key_to_another_column_of_the_users_table_names_no_owner() {
         let rename = "[[modify]]\ntable = \"members\"\ncolumn = \"pk\"\nvalue = { RandNum = { lb = 1000000, ub = 2000000000 } }\nwhere = \"id = 99\"\n";
         let mut member = Member::of(database, &format!("{NAMED}{rename}"));
         member.leave();
-        assert_eq!(member.engine.rows("notes").unwrap(), before);
+        assert_eq!(member.engine.preview().rows("notes").unwrap(), before);
     }
 }
 

@@ -50,13 +50,13 @@ pub(crate) fn chunks_rest_between_their_transactions_and_the_last_does_not() {
         expires: None,
         time: time(),
     };
-    let id = forum.engine.begin(&request).unwrap();
+    let id = forum.engine.chunks().begin(&request).unwrap();
     // One transaction, after which nobody came.
     assert_eq!(rests(), []);
     // Each was read to have taken a second, which makes a rest of three, and of that the next second is over already.
     let each = [2 * SECOND; 2];
     for chunks in 1.. {
-        let progress = forum.engine.proceed(id, 2, time()).unwrap();
+        let progress = forum.engine.chunks().proceed(id, 2, time()).unwrap();
         // A chunk looks up what was begun, and goes on with it.
         assert_eq!(rests(), each, "{chunks}");
         if matches!(progress, Progress::Done(_)) {

@@ -67,18 +67,22 @@ pub(crate) fn a_parameter_that_the_specification_lacks_is_refused_by_name() {
         ("people".to_owned(), Value::from("Eve Example")),
         ("least".to_owned(), Value::Int(0)),
     ]);
-    forum.engine.check(&spec, &said).unwrap();
+    forum.engine.preview().check(&spec, &said).unwrap();
     let user = Value::Int(1);
-    forum.engine.plan(&spec, Some(&user), &said).unwrap();
+    forum
+        .engine
+        .preview()
+        .plan(&spec, Some(&user), &said)
+        .unwrap();
     said.insert("topci".to_owned(), Value::from("cats"));
-    refused(forum.engine.check(&spec, &said));
-    refused(forum.engine.plan(&spec, Some(&user), &said));
+    refused(forum.engine.preview().check(&spec, &said));
+    refused(forum.engine.preview().plan(&spec, Some(&user), &said));
     refused(forum.engine.apply(&request(&spec, &said)));
-    refused(forum.engine.begin(&request(&spec, &said)));
+    refused(forum.engine.chunks().begin(&request(&spec, &said)));
     let mut everybody = request(&spec, &said);
     everybody.user = None;
-    refused(forum.engine.begin(&everybody));
-    refused(forum.engine.schedule(&request(&spec, &said), time()));
+    refused(forum.engine.chunks().begin(&everybody));
+    refused(forum.engine.schedule().add(&request(&spec, &said), time()));
     let decay = DecayRequest {
         spec: &spec,
         inactive: "users.karma < :least",
@@ -88,8 +92,8 @@ pub(crate) fn a_parameter_that_the_specification_lacks_is_refused_by_name() {
         page: 10,
         time: time(),
     };
-    refused(forum.engine.inactive(&decay).map(drop));
-    refused(forum.engine.decay(&decay).map(drop));
+    refused(forum.engine.decay().inactive(&decay).map(drop));
+    refused(forum.engine.decay().apply(&decay).map(drop));
     forum.assert_as_before();
     said.remove("topci");
     let applied = forum.engine.apply(&request(&spec, &said)).unwrap();
@@ -111,8 +115,11 @@ pub(crate) fn a_text_that_the_database_cannot_hold_is_refused_by_name() {
     ]);
     let named = SpecFile::parse(NAMED).unwrap();
     let is_postgres = forum.engine.database().dialect() == Dialect::Postgres;
-    let planned = forum.engine.plan(&file.spec, Some(&Value::Int(1)), &said);
-    let checked = forum.engine.check(&file.spec, &said);
+    let planned = forum
+        .engine
+        .preview()
+        .plan(&file.spec, Some(&Value::Int(1)), &said);
+    let checked = forum.engine.preview().check(&file.spec, &said);
     let applied = forum.engine.apply(&request(&file.spec, &said));
     let outcomes = [planned.map(drop), checked, applied.map(drop)];
     for outcome in outcomes {

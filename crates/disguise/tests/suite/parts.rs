@@ -20,7 +20,7 @@ const MORE: i64 = 37;
 const HELD: u32 = 5;
 
 fn hold(forum: &mut Forum, rows: u32) {
-    forum.engine.set_apply_rows(NonZero::new(rows).unwrap());
+    forum.engine.options().apply_rows = NonZero::new(rows).unwrap();
 }
 
 /// The forum, in which the first person has many stories.
@@ -71,7 +71,7 @@ pub(crate) fn no_statement_gives_more_rows_than_are_held() {
         forum.database.rows_given();
         let applied = forum.apply(spec, Some(1), false).unwrap();
         assert_eq!(forum.database.rows_given(), held, "{spec}");
-        forum.engine.set_reveal_bytes(0);
+        forum.engine.options().reveal_bytes = 0;
         assert!(forum.reveal(1, applied.id).is_complete(), "{spec}");
         forum.assert_as_before();
     }
@@ -165,7 +165,7 @@ pub(crate) fn rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobo
         }
     }
     let mut member = Member::of(database, PLACELESS);
-    member.engine.set_apply_rows(NonZero::new(3).unwrap());
+    member.engine.options().apply_rows = NonZero::new(3).unwrap();
     let tables = ["members", "notes", "marks"];
     let before = member.rows(tables);
     let applied = member.leave();

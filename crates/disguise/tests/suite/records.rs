@@ -54,24 +54,36 @@ pub(crate) fn every_operation_is_told_and_names_nobody() {
     let user = Value::Int(987_654);
     let engine = &mut forum.engine;
     let made = engine
+        .people()
         .register(&user, Protection::Password("secret words"), time())
         .unwrap();
-    let again = engine.register(&user, Protection::KeyAlone, time());
+    let again = engine
+        .people()
+        .register(&user, Protection::KeyAlone, time());
     assert!(matches!(again, Err(Error::AlreadyRegistered)));
     let key = Credential::Key(&made.key);
     let new = Protection::Password("other words");
-    engine.change_password(&user, &key, new, time()).unwrap();
+    engine
+        .people()
+        .change_password(&user, &key, new, time())
+        .unwrap();
     let wrong = Credential::Password("secret words");
-    let refused = engine.change_key(&user, &wrong, Protection::KeyAlone, time());
+    let refused = engine
+        .people()
+        .change_key(&user, &wrong, Protection::KeyAlone, time());
     assert!(matches!(refused, Err(Error::WrongCredential)));
     let made = engine
+        .people()
         .change_key(&user, &key, Protection::Token, time())
         .unwrap();
-    let hold = engine.hold(Holding::Person(&user), &authority()).unwrap();
+    let hold = engine
+        .holds()
+        .place(Holding::Person(&user), &authority())
+        .unwrap();
     let held = forum.apply(GDPR, Some(987_654), false);
     assert!(matches!(held, Err(Error::Held { .. })), "{held:?}");
-    forum.engine.lift(hold, &authority()).unwrap();
-    let lifted = forum.engine.lift(hold, &authority());
+    forum.engine.holds().lift(hold, &authority()).unwrap();
+    let lifted = forum.engine.holds().lift(hold, &authority());
     assert!(matches!(lifted, Err(Error::NoSuchHold)));
     let applied = forum.apply(GDPR, Some(987_654), false).unwrap();
     let key = Credential::Key(&made.key);
@@ -116,7 +128,8 @@ pub(crate) fn a_log_that_takes_nothing_keeps_every_operation_from_happening() {
     let applied = forum.apply(GDPR, Some(1), false).unwrap();
     let hold = forum
         .engine
-        .hold(
+        .holds()
+        .place(
             Holding::Disguise("0000000000000001".parse().unwrap()),
             &authority(),
         )
@@ -146,11 +159,23 @@ pub(crate) fn a_log_that_takes_nothing_keeps_every_operation_from_happening() {
     let other = Protection::Password("other words");
     let engine = &mut forum.engine;
     let outcomes = [
-        engine.register(&new, Protection::Token, time()).err(),
-        engine.change_password(&one, &key(), other, time()).err(),
-        engine.change_key(&one, &key(), other, time()).err(),
-        engine.hold(Holding::Person(&two), &authority()).err(),
-        engine.lift(hold, &authority()).err(),
+        engine
+            .people()
+            .register(&new, Protection::Token, time())
+            .err(),
+        engine
+            .people()
+            .change_password(&one, &key(), other, time())
+            .err(),
+        engine
+            .people()
+            .change_key(&one, &key(), other, time())
+            .err(),
+        engine
+            .holds()
+            .place(Holding::Person(&two), &authority())
+            .err(),
+        engine.holds().lift(hold, &authority()).err(),
         engine.forget(&one, &key(), applied.id, time()).err(),
         engine
             .forget_everything(&two, &Credential::Key(&second), time())

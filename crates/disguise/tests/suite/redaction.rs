@@ -85,7 +85,7 @@ fn board() -> Board {
     forum.sql("INSERT INTO posts VALUES (6, 2, 'user2 and user1', NULL)");
     let file = SpecFile::parse(USERS_PART).unwrap();
     forum.engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
-    forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
+    forum.engine.options().key_cost = KeyCost::DANGER_LEAST;
     forum.engine.install().unwrap();
     let mut board = Board {
         forum,
@@ -99,7 +99,7 @@ impl Board {
     fn everything(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         for table in ["users", "posts"] {
-            let rows = self.forum.engine.rows(table).unwrap();
+            let rows = self.forum.engine.preview().rows(table).unwrap();
             all.extend(rows.iter().map(|row| format!("{row:?}")));
         }
         all.sort();
@@ -178,7 +178,7 @@ pub(crate) fn a_redactor_by_code_is_asked_for_until_the_program_has_it() {
         panic!("it must be refused");
     };
     assert_eq!(error.what, "there is no code for redactor cases");
-    board.forum.engine.set_redactor(Box::new(Cases));
+    board.forum.engine.options().set_redactor(Box::new(Cases));
     let applied = board.apply(spec, Some(1)).unwrap();
     assert_eq!(
         board

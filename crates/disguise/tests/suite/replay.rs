@@ -159,9 +159,9 @@ impl Station {
         };
         let engine = &mut self.forum.engine;
         if really {
-            engine.replay(&request).unwrap()
+            engine.missed().replay(&request).unwrap()
         } else {
-            engine.missed(&request).unwrap()
+            engine.missed().list(&request).unwrap()
         }
     }
 
@@ -332,6 +332,7 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
     let new = station
         .forum
         .engine
+        .people()
         .change_key(&two, &key, Protection::KeyAlone, time())
         .unwrap();
     station.forum.keys.insert(2, new.key);
@@ -396,13 +397,15 @@ pub(crate) fn schedules_holds_and_registrations_are_replayed() {
 /// Registers a user and returns their key.
 fn key_of(station: &mut Station, user: i64) -> SecretKey {
     let engine = &mut station.forum.engine;
-    let made = engine.register(&Value::Int(user), Protection::KeyAlone, time());
+    let made = engine
+        .people()
+        .register(&Value::Int(user), Protection::KeyAlone, time());
     made.unwrap().key
 }
 
 fn everything_is_replayed_with(suite: Suite) {
     let mut station = station();
-    station.forum.engine.set_suite(Some(suite));
+    station.forum.engine.options().suite = Some(suite);
     station
         .forum
         .sql("INSERT INTO users VALUES (5, 'user5', 7)");
@@ -422,9 +425,15 @@ fn everything_is_replayed_with(suite: Suite) {
     };
     let engine = &mut station.forum.engine;
     let two = Value::Int(2);
-    let held = engine.hold(Holding::Person(&two), &authority).unwrap();
-    let lifted = engine.hold(Holding::Disguise(gone.id), &authority).unwrap();
-    engine.lift(lifted, &authority).unwrap();
+    let held = engine
+        .holds()
+        .place(Holding::Person(&two), &authority)
+        .unwrap();
+    let lifted = engine
+        .holds()
+        .place(Holding::Disguise(gone.id), &authority)
+        .unwrap();
+    engine.holds().lift(lifted, &authority).unwrap();
     let spec = edna(GDPR);
     let request = ApplyRequest {
         spec: &spec,
@@ -435,9 +444,9 @@ fn everything_is_replayed_with(suite: Suite) {
         time: time(),
     };
     let due = probity_format::Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
-    let waiting = engine.schedule(&request, due).unwrap();
-    let cancelled = engine.schedule(&request, due).unwrap();
-    engine.cancel(cancelled, time()).unwrap();
+    let waiting = engine.schedule().add(&request, due).unwrap();
+    let cancelled = engine.schedule().add(&request, due).unwrap();
+    engine.schedule().cancel(cancelled, time()).unwrap();
     station.restore();
     let missed = station.replay(&[edna(GDPR)], &[]);
     let (left, done) = missed.split_at(2);
@@ -452,10 +461,10 @@ fn everything_is_replayed_with(suite: Suite) {
     let engine = &mut station.forum.engine;
     engine.list(&Value::Int(3), &credential, time()).unwrap();
     let engine = &mut station.forum.engine;
-    let scheduled = engine.scheduled(None).unwrap();
+    let scheduled = engine.schedule().list(None).unwrap();
     assert_eq!(scheduled.len(), 1);
     assert_eq!((scheduled[0].id, scheduled[0].due), (waiting, Some(due)));
-    let holds = engine.holds(None).unwrap();
+    let holds = engine.holds().list(None).unwrap();
     assert_eq!(holds.len(), 1);
     assert_eq!((holds[0].id, holds[0].basis.as_str()), (held, "7 C 81/26"));
     let outcome = station.forum.apply(GDPR, Some(2), false);
@@ -484,7 +493,7 @@ pub(crate) fn a_replay_cut_at_any_statement_is_finished_by_the_next() {
             time: time(),
         };
         station.forum.left.set(cut);
-        let outcome = station.forum.engine.replay(&request);
+        let outcome = station.forum.engine.missed().replay(&request);
         station.forum.left.set(u64::MAX);
         match outcome {
             Ok(_) => break,

@@ -273,9 +273,9 @@ pub(crate) fn values_come_back_in_any_order_from_under_a_chunk_that_was_begun_be
             expires: None,
             time: time(),
         };
-        let begun = forum.engine.begin(&everybody).unwrap();
+        let begun = forum.engine.chunks().begin(&everybody).unwrap();
         let between = forum.apply(BLANK, Some(1), false).unwrap().id;
-        forum.engine.finish(begun, 2, time).unwrap();
+        forum.engine.chunks().finish(begun, 2, time).unwrap();
         let both = if is_first {
             [begun, between]
         } else {

@@ -164,7 +164,7 @@ impl Pair {
             Value::Text(text) => Cell::Text(text),
             other => panic!("{other:?}"),
         };
-        let mut rows = self.forum.engine.rows(table).unwrap();
+        let mut rows = self.forum.engine.preview().rows(table).unwrap();
         if let Some(tenant) = self.forum.tenant {
             let tenant = Some(Value::Int(tenant));
             assert!(rows.iter_mut().all(|row| row.pop() == tenant));
@@ -602,10 +602,10 @@ fn random_schedule(seed: u64, rows: u32, writes: bool) {
         pair.forum.rekey(2, Suite::XWing);
     }
     if seed.is_multiple_of(CLOSED_SEEDS) {
-        pair.forum.engine.set_reveal_bytes(0);
+        pair.forum.engine.options().reveal_bytes = 0;
     }
     if let Some(rows) = NonZero::new(rows) {
-        pair.forum.engine.set_apply_rows(rows);
+        pair.forum.engine.options().apply_rows = rows;
     }
     for _ in 0..STEPS {
         pair.random_step(&mut dice, writes);

@@ -39,9 +39,9 @@ pub(crate) fn slips_in_files_of_edna_are_noted_all_at_once_and_no_more() {
     let schema = Schema::from_edna_json(TABLES).unwrap();
     let pseudo = Pseudo::from_edna_json(USERS_OF).unwrap();
     let mut engine = Engine::new(forum.database.boxed(), schema, pseudo);
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    engine.check(&spec, &BTreeMap::new()).unwrap();
-    let notes = engine.cautions(&spec).unwrap();
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
+    engine.preview().check(&spec, &BTreeMap::new()).unwrap();
+    let notes = engine.preview().cautions(&spec).unwrap();
     let parts = [
         "table users: column ID is called id",
         "table stories refers to table topic, which is not in the database",
@@ -65,8 +65,8 @@ pub(crate) fn slips_in_files_of_edna_are_noted_all_at_once_and_no_more() {
     engine.install().unwrap();
     // What is stored serves as the files do.
     let mut engine = Engine::stored(forum.database.boxed()).unwrap();
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    assert_eq!(engine.cautions(&spec).unwrap(), {
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
+    assert_eq!(engine.preview().cautions(&spec).unwrap(), {
         let of_users = |it: &&String| !it.contains("generator:");
         notes.iter().filter(of_users).cloned().collect::<Vec<_>>()
     });
@@ -104,7 +104,7 @@ pub(crate) fn slips_in_files_of_our_own_are_refused() {
     let engine = |text: &str| {
         let file = SpecFile::parse(text).unwrap();
         let mut engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
-        engine.check(&file.spec, &BTreeMap::new())
+        engine.preview().check(&file.spec, &BTreeMap::new())
     };
     let refused = |outcome: Result<(), Error>, part: &str| {
         let Err(Error::Spec(error)) = outcome else {

@@ -64,12 +64,14 @@ impl Society {
         }
         let file = SpecFile::parse(description).unwrap();
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         engine.set_tenant(tenant.map(Value::Int));
         engine.install().unwrap();
         let mut keys = BTreeMap::new();
         for id in people {
-            let made = engine.register(&called(*id), Protection::KeyAlone, time());
+            let made = engine
+                .people()
+                .register(&called(*id), Protection::KeyAlone, time());
             keys.insert(*id, made.unwrap().key);
         }
         let mut society = Self {
@@ -92,14 +94,17 @@ impl Society {
     /// Registers whoever has the id of this person now, who is somebody else. Returns their key.
     pub(super) fn register_newcomer(&mut self, person: i64) -> SecretKey {
         let id = (self.called)(person);
-        let made = self.engine.register(&id, Protection::KeyAlone, time());
+        let made = self
+            .engine
+            .people()
+            .register(&id, Protection::KeyAlone, time());
         made.unwrap().key
     }
 
     /// Ends the registration of whoever has the id of this person, and has no row any more.
     pub(super) fn unregister(&mut self, person: i64) {
         let id = (self.called)(person);
-        self.engine.unregister(&id, None, time()).unwrap();
+        self.engine.people().unregister(&id, None, time()).unwrap();
     }
 
     /// Gives somebody a new key.
@@ -107,7 +112,10 @@ impl Society {
         let id = (self.called)(person);
         let current = Credential::Key(&self.keys[&person]);
         let alone = Protection::KeyAlone;
-        let made = self.engine.change_key(&id, &current, alone, time());
+        let made = self
+            .engine
+            .people()
+            .change_key(&id, &current, alone, time());
         self.keys.insert(person, made.unwrap().key);
     }
 
@@ -121,7 +129,7 @@ impl Society {
     pub(super) fn everything(&mut self) -> Vec<BTreeSet<String>> {
         let tables = self.tables.clone();
         let rows = tables.iter().map(|table| {
-            let rows = self.engine.rows(table).unwrap();
+            let rows = self.engine.preview().rows(table).unwrap();
             rows.iter().map(|row| format!("{row:?}")).collect()
         });
         rows.collect()
@@ -165,9 +173,11 @@ impl Society {
         match chunk {
             None => self.engine.apply(&request),
             Some(rows) => {
-                let id = self.engine.begin(&request)?;
+                let id = self.engine.chunks().begin(&request)?;
                 let over = key.as_ref().map(Credential::Key);
-                self.engine.finish_over(id, over.as_ref(), rows, time)
+                self.engine
+                    .chunks()
+                    .finish_over(id, over.as_ref(), rows, time)
             }
         }
     }
@@ -182,12 +192,12 @@ impl Society {
             parameters: BTreeMap::new(),
             time: time(),
         };
-        self.engine.begin(&request).unwrap()
+        self.engine.chunks().begin(&request).unwrap()
     }
 
     /// Does the next chunk of a row; whether it was the last.
     pub(super) fn go_on(&mut self, id: DisguiseId, what: &str) -> bool {
-        let progress = self.engine.proceed(id, 1, time());
+        let progress = self.engine.chunks().proceed(id, 1, time());
         let progress = progress.unwrap_or_else(|error| panic!("{what} {error:?}"));
         matches!(progress, Progress::Done(_))
     }
@@ -202,7 +212,7 @@ impl Society {
             parameters: BTreeMap::new(),
             time: time(),
         };
-        self.engine.schedule(&request, time())
+        self.engine.schedule().add(&request, time())
     }
 
     pub(super) fn leave(&mut self, user: i64) -> DisguiseId {

@@ -151,6 +151,7 @@ pub(crate) fn rows_of_everybody_are_hidden_however_they_spell_their_owner() {
         let bob = Value::from("bob");
         let other = member
             .engine
+            .people()
             .register(&bob, Protection::KeyAlone, time())
             .unwrap();
         let before = member.rows(TABLES);
@@ -182,6 +183,7 @@ pub(crate) fn what_is_shared_or_refers_comes_back_in_its_own_spelling() {
     let bob = Value::from("bob");
     let other = member
         .engine
+        .people()
         .register(&bob, Protection::KeyAlone, time())
         .unwrap();
     let before = member.rows(TABLES);
@@ -209,7 +211,10 @@ pub(crate) fn an_id_in_another_spelling_is_refused() {
     let before = member.rows(TABLES);
     let [_, two, _] = spellings(&**member.engine.database());
     let other = Value::from(two);
-    let made = member.engine.register(&other, Protection::KeyAlone, time());
+    let made = member
+        .engine
+        .people()
+        .register(&other, Protection::KeyAlone, time());
     let registered = made.err().unwrap().to_string();
     assert!(registered.contains("in another spelling"), "{registered}");
     // V9: a hold under another spelling held nothing.
@@ -219,7 +224,7 @@ pub(crate) fn an_id_in_another_spelling_is_refused() {
         time: time(),
     };
     for what in [Holding::Person(&other), Holding::Away(&other)] {
-        let held = member.engine.hold(what, &authority);
+        let held = member.engine.holds().place(what, &authority);
         let held = held.unwrap_err().to_string();
         assert!(held.contains("in another spelling"), "{held}");
     }
@@ -230,6 +235,7 @@ pub(crate) fn an_id_in_another_spelling_is_refused() {
     let bob = Value::from("bob");
     member
         .engine
+        .people()
         .register(&bob, Protection::KeyAlone, time())
         .unwrap();
     member
@@ -256,6 +262,7 @@ pub(crate) fn whoever_came_to_an_id_in_another_spelling_gets_nothing() {
                 let id = Value::from("ADA@b.c");
                 member
                     .engine
+                    .people()
                     .register(&id, Protection::KeyAlone, time())
                     .unwrap();
             }

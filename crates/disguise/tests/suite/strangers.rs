@@ -90,6 +90,7 @@ pub(crate) fn one_value_of_two_owners_comes_back_in_either_order() {
         );
         let made = member
             .engine
+            .people()
             .register(&Value::Int(2), Protection::KeyAlone, time());
         let key = made.unwrap().key;
         let before = member.rows(["notes"]);
@@ -134,6 +135,7 @@ pub(crate) fn keys_that_others_refer_to_are_foretold_not_to_change() {
         let user = Value::Int(user);
         member
             .engine
+            .preview()
             .foretell(&spec, Some(&user), &BTreeMap::new())
             .unwrap()
     };
@@ -297,6 +299,9 @@ pub(crate) fn a_draft_makes_ids_that_their_columns_hold() {
         .unwrap()
         .concat();
     let mut member = Member::called(held.into_iter().next().unwrap(), database, &decorrelating);
-    assert_eq!(member.engine.try_placeholder(time()).unwrap(), None);
+    assert_eq!(
+        member.engine.preview().try_placeholder(time()).unwrap(),
+        None
+    );
     member.leaves_and_returns(["members", "notes"]);
 }

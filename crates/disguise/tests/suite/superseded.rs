@@ -105,7 +105,9 @@ pub(crate) fn records_under_a_replaced_key_are_found_by_a_replay() {
     let copies = station.copies();
     let (one, old) = (Value::Int(1), key(&station, 1));
     let (engine, current) = (&mut station.forum.engine, Credential::Key(&old));
-    let made = engine.change_key(&one, &current, Protection::KeyAlone, time());
+    let made = engine
+        .people()
+        .change_key(&one, &current, Protection::KeyAlone, time());
     let new = made.unwrap().key;
     station.put_back(&copies);
     station.unremember(&[]);

@@ -182,7 +182,11 @@ pub(crate) fn what_would_be_refused_is_foretold() {
         let none = BTreeMap::new();
         let mut told = |user: Option<i64>| {
             let user = user.map(Value::Int);
-            member.engine.foretell(&spec, user.as_ref(), &none).unwrap()
+            member
+                .engine
+                .preview()
+                .foretell(&spec, user.as_ref(), &none)
+                .unwrap()
         };
         // Reply 11 is of the first member under a note of the second.
         assert_eq!(told(Some(1)), [""; 0]);
@@ -206,7 +210,11 @@ pub(crate) fn what_would_be_refused_is_foretold() {
         assert!(member.return_from(&applied).is_complete());
         let user = Value::Int(2);
         let protection = probity_disguise::Protection::KeyAlone;
-        member.engine.register(&user, protection, time()).unwrap();
+        member
+            .engine
+            .people()
+            .register(&user, protection, time())
+            .unwrap();
         member.apply(Some(user)).unwrap_err();
     }
 }

@@ -121,10 +121,14 @@ pub(crate) fn a_credential_of_one_tenant_opens_nothing_of_another() {
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     let outcome = engine.forget_everything(&user, &credential, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
-    let outcome = engine.change_key(&user, &credential, Protection::KeyAlone, time());
+    let outcome = engine
+        .people()
+        .change_key(&user, &credential, Protection::KeyAlone, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     let protection = Protection::Password("another");
-    let outcome = engine.change_password(&user, &credential, protection, time());
+    let outcome = engine
+        .people()
+        .change_password(&user, &credential, protection, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     assert_eq!([first.everything(), second.everything()], disguised);
 
@@ -145,42 +149,49 @@ pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
         basis: "file 12/2026",
         time: time(),
     };
-    let hold = first.engine.hold(Holding::Person(&user), &authority);
+    let hold = first
+        .engine
+        .holds()
+        .place(Holding::Person(&user), &authority);
     let hold = hold.unwrap();
     let held = first.apply(GDPR, Some(1), false);
     assert!(matches!(held, Err(Error::Held { .. })));
-    assert!(second.engine.holds(None).unwrap().is_empty());
-    let lifted = second.engine.lift(hold, &authority);
+    assert!(second.engine.holds().list(None).unwrap().is_empty());
+    let lifted = second.engine.holds().lift(hold, &authority);
     assert!(matches!(lifted, Err(Error::NoSuchHold)));
 
     let spec = Spec::from_edna_json(GDPR).unwrap();
-    let waiting = second
-        .engine
-        .schedule(&request(&spec, Some(1), None), later(1));
-    let waiting = waiting.unwrap();
-    assert!(first.engine.scheduled(None).unwrap().is_empty());
-    let cancelled = first.engine.cancel(waiting, time());
+    let asked = request(&spec, Some(1), None);
+    let waiting = second.engine.schedule().add(&asked, later(1)).unwrap();
+    assert!(first.engine.schedule().list(None).unwrap().is_empty());
+    let cancelled = first.engine.schedule().cancel(waiting, time());
     assert!(matches!(cancelled, Err(Error::NoSuchDisguise)));
-    assert!(first.engine.sweep(later(2)).unwrap().applied.is_empty());
+    let swept = first.engine.schedule().sweep(later(2)).unwrap();
+    assert!(swept.applied.is_empty());
     assert_eq!(second.everything(), second.before);
-    assert_eq!(second.engine.sweep(later(2)).unwrap().applied.len(), 1);
+    let swept = second.engine.schedule().sweep(later(2)).unwrap();
+    assert_eq!(swept.applied.len(), 1);
     assert!(second.reveal(1, waiting).is_complete());
 
     // What ends is destroyed by the sweep of its tenant.
     let ending = request(&spec, Some(2), Some(later(1)));
     let ending = second.engine.apply(&ending).unwrap();
-    let swept = first.engine.sweep(later(9)).unwrap();
+    let swept = first.engine.schedule().sweep(later(9)).unwrap();
     assert_eq!((swept.records, swept.held), (0, 0));
     assert!(second.reveal(2, ending.id).is_complete());
     let ending = request(&spec, Some(2), Some(later(1)));
     second.engine.apply(&ending).unwrap();
-    assert!(second.engine.sweep(later(9)).unwrap().records > 0);
+    assert!(second.engine.schedule().sweep(later(9)).unwrap().records > 0);
 
-    let begun = second.engine.begin(&request(&spec, Some(3), None)).unwrap();
-    assert!(first.engine.unfinished().unwrap().is_empty());
-    let outcome = first.engine.proceed(begun, 1, time());
+    let begun = second
+        .engine
+        .chunks()
+        .begin(&request(&spec, Some(3), None))
+        .unwrap();
+    assert!(first.engine.chunks().unfinished().unwrap().is_empty());
+    let outcome = first.engine.chunks().proceed(begun, 1, time());
     assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
-    second.engine.proceed(begun, 2, time()).unwrap();
+    second.engine.chunks().proceed(begun, 2, time()).unwrap();
     assert_eq!(first.everything(), first.before);
     assert!(second.reveal(3, begun).is_complete());
 
@@ -195,7 +206,7 @@ pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
         time: time(),
     };
     let there = second.everything();
-    let decayed = first.engine.decay(&everybody).unwrap();
+    let decayed = first.engine.decay().apply(&everybody).unwrap();
     assert_eq!((decayed.applied.len(), decayed.held), (3, 1));
     assert_eq!(second.everything(), there);
 }
@@ -224,7 +235,7 @@ fn tenant_of(text: &str) -> &str {
 }
 
 fn replay(forum: &mut Forum, told: &[LoggedOperation], spec: &Spec) -> Vec<Replayability> {
-    let missed = forum.engine.replay(&ReplayRequest {
+    let missed = forum.engine.missed().replay(&ReplayRequest {
         told,
         specs: std::slice::from_ref(spec),
         parameters: BTreeMap::new(),
@@ -273,7 +284,7 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
         let mut engine = engine_of(&first.database, Value::Null);
         engine.set_tenant(tenant);
         let spec = Spec::from_edna_json(ANON).unwrap();
-        let planned = engine.plan(&spec, None, &BTreeMap::new());
+        let planned = engine.preview().plan(&spec, None, &BTreeMap::new());
         (engine.apply(&request(&spec, None, None)), planned)
     };
     for wrong in [
@@ -361,10 +372,12 @@ impl Shop {
         database.execute(sql, &[]).unwrap();
         let file = SpecFile::parse(NOTES).unwrap();
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         engine.install().unwrap();
         engine.set_tenant(Some(Value::from(SHOP)));
-        let made = engine.register(&Value::Int(1), Protection::KeyAlone, time());
+        let made = engine
+            .people()
+            .register(&Value::Int(1), Protection::KeyAlone, time());
         let key = made.unwrap().key;
         Self { engine, key }
     }
@@ -448,7 +461,7 @@ pub(crate) fn a_migration_that_changes_the_tenant_brings_nothing_to_another() {
     let removed = shop.apply(REMOVAL);
     let mapping = "[[update]]\nname = \"0001 moved\"\ntable = \"notes\"\n[[update.into]]\ntable = \"notes\"\nrest = true\nvalues = { shop = \"south\" }\n";
     let mappings = Mapping::parse(mapping).unwrap();
-    shop.engine.record_updates(&mappings, time()).unwrap();
+    shop.engine.updates().record(&mappings, time()).unwrap();
     let rest = shop.texts(BODIES);
     let revealed = shop.reveal(removed);
     assert_eq!(reasons(&revealed), [KeptReason::OtherTenant; 3]);
@@ -459,7 +472,7 @@ pub(crate) fn a_migration_that_changes_the_tenant_brings_nothing_to_another() {
 
 pub(crate) fn descriptions_that_mix_tenants_up_are_refused() {
     let mut shop = Shop::new();
-    let crossings = shop.engine.cross_tenant_keys().unwrap();
+    let crossings = shop.engine.preview().cross_tenant_keys().unwrap();
     assert_eq!(crossings.len(), 1, "{crossings:?}");
     assert!(crossings[0].starts_with("foreign key notes(person_id) refers to people"));
     shop.sql("CREATE TABLE logins (id BIGINT PRIMARY KEY, person_id BIGINT REFERENCES people(id))");
@@ -510,7 +523,7 @@ pub(crate) fn descriptions_that_mix_tenants_up_are_refused() {
         std::mem::swap(&mut database, shop.engine.database());
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
         engine.set_tenant(Some(Value::from(SHOP)));
-        let outcome = engine.check(&file.spec, &BTreeMap::new());
+        let outcome = engine.preview().check(&file.spec, &BTreeMap::new());
         match outcome {
             Err(Error::Spec(error)) => {
                 assert!(error.to_string().contains(message), "{error}");
@@ -573,12 +586,13 @@ pub(crate) fn a_draft_proposes_the_tenant_column() {
         made.text
     );
     let mut engine = Engine::new(database, file.schema, made.pseudo);
-    assert!(engine.has_tenants() && engine.cross_tenant_keys().unwrap().is_empty());
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    assert!(engine.has_tenants() && engine.preview().cross_tenant_keys().unwrap().is_empty());
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
     engine.install().unwrap();
     engine.set_tenant(Some(Value::Int(1)));
     let user = Value::Int(7);
     let key = engine
+        .people()
         .register(&user, Protection::KeyAlone, time())
         .unwrap()
         .key;
@@ -586,8 +600,8 @@ pub(crate) fn a_draft_proposes_the_tenant_column() {
     assert_eq!(applied.rows["users"], 1, "{}", made.text);
     assert_eq!(applied.rows["answers"], 1, "{}", made.text);
     engine.set_tenant(Some(Value::Int(2)));
-    assert_eq!(engine.rows("users").unwrap().len(), 1);
-    assert_eq!(engine.rows("answers").unwrap().len(), 1);
+    assert_eq!(engine.preview().rows("users").unwrap().len(), 1);
+    assert_eq!(engine.preview().rows("answers").unwrap().len(), 1);
     engine.set_tenant(Some(Value::Int(1)));
     let revealed = engine.reveal(&RevealRequest {
         user,

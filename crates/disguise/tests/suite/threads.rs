@@ -64,7 +64,7 @@ fn with_comments(own: bool) -> Forum {
 }
 
 fn rows(forum: &mut Forum, table: &str) -> BTreeSet<String> {
-    let rows = forum.engine.rows(table).unwrap();
+    let rows = forum.engine.preview().rows(table).unwrap();
     rows.iter().map(|row| format!("{row:?}")).collect()
 }
 
@@ -81,12 +81,12 @@ fn asked(file: &SpecFile, user: Option<i64>) -> ApplyRequest<'_> {
 
 fn begin(forum: &mut Forum, spec: &str, user: Option<i64>) -> DisguiseId {
     let file = SpecFile::parse(spec).unwrap();
-    forum.engine.begin(&asked(&file, user)).unwrap()
+    forum.engine.chunks().begin(&asked(&file, user)).unwrap()
 }
 
 fn finish(forum: &mut Forum, id: DisguiseId, rows: u32) -> usize {
     for chunks in 1..CHUNKS_MAX {
-        let progress = forum.engine.proceed(id, rows, time()).unwrap();
+        let progress = forum.engine.chunks().proceed(id, rows, time()).unwrap();
         if matches!(progress, Progress::Done(_)) {
             return chunks;
         }
@@ -130,7 +130,7 @@ pub(crate) fn rows_that_refer_to_each_other_leave_in_chunks_and_come_back() {
         let before = rows(&mut forum, "comments");
         let id = begin(&mut forum, NO_COMMENTS, None);
         let done = (0..chunks).any(|_| {
-            let progress = forum.engine.proceed(id, 2, time()).unwrap();
+            let progress = forum.engine.chunks().proceed(id, 2, time()).unwrap();
             matches!(progress, Progress::Done(_))
         });
         reveal(&mut forum, id);
@@ -151,7 +151,7 @@ pub(crate) fn whoever_came_back_does_not_hold_up_the_rows_of_others() {
         let before = rows(&mut forum, "comments");
         let id = begin(&mut forum, NO_COMMENTS, None);
         let done = (0..chunks).any(|_| {
-            let progress = forum.engine.proceed(id, 2, time()).unwrap();
+            let progress = forum.engine.chunks().proceed(id, 2, time()).unwrap();
             matches!(progress, Progress::Done(_))
         });
         forum.reveal_as(2, id, References::Recorrelate).unwrap();
@@ -196,17 +196,17 @@ pub(crate) fn a_ring_of_rows_leaves_in_one_chunk_where_the_database_lets_it() {
     let id = begin(&mut forum, "[[remove]]\ntable = \"links\"\n", Some(1));
     // The rows that lead into the ring go one by one, youngest first.
     for left in [4, 3] {
-        forum.engine.proceed(id, 1, time()).unwrap();
+        forum.engine.chunks().proceed(id, 1, time()).unwrap();
         assert_eq!(rows(&mut forum, "links").len(), left);
     }
-    let ring = forum.engine.proceed(id, 1, time());
+    let ring = forum.engine.chunks().proceed(id, 1, time());
     if dialect == Dialect::Mysql {
         // It checks row by row, and refuses the first.
         assert!(matches!(ring, Err(Error::Database { .. })), "{ring:?}");
         assert_eq!(rows(&mut forum, "links").len(), 3);
     } else {
         assert!(rows(&mut forum, "links").is_empty());
-        assert!(forum.engine.unfinished().unwrap().is_empty());
+        assert!(forum.engine.chunks().unfinished().unwrap().is_empty());
     }
     reveal(&mut forum, id);
     assert_eq!(rows(&mut forum, "links"), before);
@@ -242,7 +242,7 @@ pub(crate) fn keys_that_change_are_gone_through_once() {
                 let file = SpecFile::parse(spec).unwrap();
                 let id = begin(&mut forum, spec, user);
                 let applied = loop {
-                    match forum.engine.proceed(id, most, time()).unwrap() {
+                    match forum.engine.chunks().proceed(id, most, time()).unwrap() {
                         Progress::Done(applied) => break applied,
                         Progress::Going(so_far) => {
                             let touched: u64 = so_far.rows.values().sum();
@@ -295,7 +295,7 @@ pub(crate) fn groups_of_any_size_have_one_placeholder_each_in_chunks() {
         for most in ROWS {
             let groups = |forum: &mut Forum| -> BTreeSet<Vec<i64>> {
                 let mut of: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-                for row in forum.engine.rows("stories").unwrap() {
+                for row in forum.engine.preview().rows("stories").unwrap() {
                     if let [Value::Int(id), Value::Int(user), ..] = row.as_slice()
                         && *user >= PLACEHOLDER_MIN
                     {

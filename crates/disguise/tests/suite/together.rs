@@ -27,7 +27,7 @@ fn labelled() -> Forum {
 }
 
 fn labels(forum: &mut Forum) -> BTreeSet<String> {
-    let rows = forum.engine.rows("labels").unwrap();
+    let rows = forum.engine.preview().rows("labels").unwrap();
     rows.iter().map(|row| format!("{row:?}")).collect()
 }
 

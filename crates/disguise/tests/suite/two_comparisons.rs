@@ -145,9 +145,15 @@ pub(crate) fn a_hold_counts_for_rows_that_name_its_person_otherwise() {
         time: time(),
     };
     let bob = Value::from("bob");
-    let registered = member.engine.register(&bob, Protection::KeyAlone, time());
+    let registered = member
+        .engine
+        .people()
+        .register(&bob, Protection::KeyAlone, time());
     registered.unwrap();
-    let held = member.engine.hold(Holding::Person(&bob), &authority);
+    let held = member
+        .engine
+        .holds()
+        .place(Holding::Person(&bob), &authority);
     held.unwrap();
     let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
     let notes = NOTES.replacen(number, "RandStr = { len = 8 }", 1);
@@ -238,7 +244,10 @@ pub(crate) fn a_row_that_names_somebody_else_by_the_column_alone_is_refused() {
     ] {
         let mut member = pairs(&people, step);
         let eve = Value::from("eve");
-        let registered = member.engine.register(&eve, Protection::KeyAlone, time());
+        let registered = member
+            .engine
+            .people()
+            .register(&eve, Protection::KeyAlone, time());
         registered.unwrap();
         let authority = Authority {
             actor: "legal office",
@@ -248,7 +257,8 @@ pub(crate) fn a_row_that_names_somebody_else_by_the_column_alone_is_refused() {
         let before = member.rows(["pairs"]);
         let held = member
             .engine
-            .hold(Holding::Person(&eve), &authority)
+            .holds()
+            .place(Holding::Person(&eve), &authority)
             .unwrap();
         for hold in [Some(held), None] {
             let words = "rows of pairs name nobody in column b";
@@ -262,19 +272,20 @@ pub(crate) fn a_row_that_names_somebody_else_by_the_column_alone_is_refused() {
                 assert!(refused.contains(words), "{people}{step}: {refused}");
             }
             if let Some(hold) = hold {
-                member.engine.lift(hold, &authority).unwrap();
+                member.engine.holds().lift(hold, &authority).unwrap();
             }
         }
         member.sql(&["UPDATE pairs SET b = 'eve' WHERE id = 1"]);
         let held = member
             .engine
-            .hold(Holding::Person(&eve), &authority)
+            .holds()
+            .place(Holding::Person(&eve), &authority)
             .unwrap();
         if binds {
             let refused = member.try_to_leave();
             assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
         }
-        member.engine.lift(held, &authority).unwrap();
+        member.engine.holds().lift(held, &authority).unwrap();
         member.sql(&["UPDATE pairs SET b = 'EVE' WHERE id = 1"]);
         assert_eq!(member.rows(["pairs"]), before);
         member.sql(&["UPDATE pairs SET b = 'eve' WHERE id = 1"]);

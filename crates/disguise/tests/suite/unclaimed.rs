@@ -130,9 +130,11 @@ pub(crate) fn a_row_names_the_id_of_nobody_again_whoever_has_it_by_then() {
         let id = society.leave(1);
         society.sql("INSERT INTO people VALUES (99, 'new')");
         if registers {
-            let made = society
-                .engine
-                .register(&Value::Int(NOBODY), Protection::KeyAlone, time());
+            let made =
+                society
+                    .engine
+                    .people()
+                    .register(&Value::Int(NOBODY), Protection::KeyAlone, time());
             society.add(NOBODY, made.unwrap().key);
         }
         let revealed = society.reveal(1, id);
@@ -229,7 +231,10 @@ pub(crate) fn rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves()
             let mut society = society(&tables, &format!("{owners}{step}"));
             let spec = SpecFile::parse(&description(&format!("{owners}{step}")));
             let spec = spec.unwrap().spec;
-            let told = society.engine.cautions_of_nobody(&spec, &BTreeMap::new());
+            let told = society
+                .engine
+                .preview()
+                .cautions_of_nobody(&spec, &BTreeMap::new());
             let told = told.unwrap().concat();
             let sentence = format!("leaves {count} rows and values of posts as before");
             assert!(told.contains(&sentence), "{step}: {told}");

@@ -28,7 +28,10 @@ fn forgotten() -> Member {
     let (head, _) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
     let hide = format!("{head}[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]\n");
     let mut member = Member::of(database, &hide);
-    assert_eq!(member.engine.caution_of_everybody().unwrap(), None);
+    assert_eq!(
+        member.engine.preview().caution_of_everybody().unwrap(),
+        None
+    );
     let applied = member.leave();
     assert!(applied.under_placeholders.is_empty());
     member.forget(None).unwrap();
@@ -42,7 +45,12 @@ pub(crate) fn rows_under_placeholders_are_told_of_when_everybody_leaves() {
     let file = SpecFile::parse(&notes).unwrap();
     for chunk in [None, Some(1)] {
         let mut member = forgotten();
-        let noted = member.engine.cautions(&file.spec).unwrap().concat();
+        let noted = member
+            .engine
+            .preview()
+            .cautions(&file.spec)
+            .unwrap()
+            .concat();
         assert!(
             noted.contains("there are placeholders in members"),
             "{noted}"
@@ -58,7 +66,7 @@ pub(crate) fn rows_under_placeholders_are_told_of_when_everybody_leaves() {
         let applied = match chunk {
             None => member.engine.apply(&request).unwrap(),
             Some(rows) => {
-                let done = member.engine.apply_in_chunks(&request, rows, time);
+                let done = member.engine.chunks().apply(&request, rows, time);
                 done.map_err(|halted| halted.cause).unwrap()
             }
         };

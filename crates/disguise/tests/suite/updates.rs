@@ -60,7 +60,7 @@ impl Forum {
             Schema::from_edna_json(&schema).unwrap(),
             Pseudo::from_edna_json(PSEUDO).unwrap(),
         );
-        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.options().key_cost = KeyCost::DANGER_LEAST;
         engine.install().unwrap();
         self.engine = engine;
     }
@@ -99,9 +99,9 @@ pub(crate) fn rows_that_were_disguised_meet_the_migrations_that_they_missed() {
     let gone = forum.apply(GDPR, Some(2), true).unwrap();
     forum.migrate();
     let mappings = Mapping::parse(MAPPINGS).unwrap();
-    forum.engine.record_updates(&mappings, time()).unwrap();
+    forum.engine.updates().record(&mappings, time()).unwrap();
     assert_eq!(
-        forum.engine.updates().unwrap(),
+        forum.engine.updates().names().unwrap(),
         ["0001 loud urls, flags apart", "0002 judgements"]
     );
     for (user, id) in [(2, gone.id), (1, blank.id)] {
@@ -120,7 +120,7 @@ pub(crate) fn what_is_disguised_after_an_update_does_not_meet_it() {
     let before = forum.apply(BLANK, Some(1), false).unwrap();
     forum.migrate();
     let mappings = Mapping::parse(MAPPINGS).unwrap();
-    forum.engine.record_updates(&mappings, time()).unwrap();
+    forum.engine.updates().record(&mappings, time()).unwrap();
     let spec = r#"{"story_flags": [{"Remove": {"pred": "True", "from": ""}}]}"#;
     let after = forum.apply(spec, None, false);
     // Rows without an owner have nobody who could bring them back.
@@ -151,7 +151,7 @@ pub(crate) fn shared_rows_removed_before_a_migration_come_back_owner_by_owner() 
         }
         forum.migrate();
         let mappings = Mapping::parse(MAPPINGS).unwrap();
-        forum.engine.record_updates(&mappings, time()).unwrap();
+        forum.engine.updates().record(&mappings, time()).unwrap();
         let kept: Vec<_> = order
             .iter()
             .map(|user| forum.reveal(*user, gone[user]))
@@ -195,12 +195,12 @@ pub(crate) fn an_update_by_code_is_asked_for_until_the_program_has_it() {
     forum.migrate();
     let mut mappings = Mapping::parse(MAPPINGS).unwrap();
     mappings.truncate(1);
-    forum.engine.record_updates(&mappings, time()).unwrap();
+    forum.engine.updates().record(&mappings, time()).unwrap();
     let name = Judgements.name().to_owned();
-    assert!(forum.engine.record_code(&name, time()).is_err());
-    forum.engine.set_update(Box::new(Judgements));
-    forum.engine.record_code(&name, time()).unwrap();
-    assert!(forum.engine.record_code(&name, time()).is_err());
+    assert!(forum.engine.updates().record_code(&name, time()).is_err());
+    forum.engine.options().set_update(Box::new(Judgements));
+    forum.engine.updates().record_code(&name, time()).unwrap();
+    assert!(forum.engine.updates().record_code(&name, time()).is_err());
     let engine = Engine::stored(forum.database.boxed()).unwrap();
     let with_code = std::mem::replace(&mut forum.engine, engine);
     let refused = forum.reveal_as(3, gone.id, probity_disguise::References::Recorrelate);
@@ -226,15 +226,15 @@ pub(crate) fn an_update_that_does_not_fit_is_named_and_may_be_replaced() {
         ("loud_url", "silent_url", "silent_url"),
     ] {
         let mappings = Mapping::parse(&MAPPINGS.replace(from, to)).unwrap();
-        let refused = forum.engine.record_updates(&mappings, time());
+        let refused = forum.engine.updates().record(&mappings, time());
         assert!(
             matches!(&refused, Err(Error::Spec(SpecError { what, .. })) if what.contains(named)),
             "{refused:?}"
         );
     }
-    assert!(forum.engine.updates().unwrap().is_empty());
+    assert!(forum.engine.updates().names().unwrap().is_empty());
     let wrong = Mapping::parse(&MAPPINGS.replace("upper(url)", "upper(uri)")).unwrap();
-    forum.engine.record_updates(&wrong, time()).unwrap();
+    forum.engine.updates().record(&wrong, time()).unwrap();
     let refused = forum.reveal_as(4, gone.id, probity_disguise::References::Recorrelate);
     assert!(
         matches!(
@@ -245,8 +245,8 @@ pub(crate) fn an_update_that_does_not_fit_is_named_and_may_be_replaced() {
         "{refused:?}"
     );
     let right = Mapping::parse(MAPPINGS).unwrap();
-    assert!(forum.engine.record_updates(&right, time()).is_err());
-    forum.engine.replace_update(&right[0], time()).unwrap();
+    assert!(forum.engine.updates().record(&right, time()).is_err());
+    forum.engine.updates().replace(&right[0], time()).unwrap();
     let revealed = forum.reveal(4, gone.id);
     assert!(revealed.is_complete(), "{revealed:?}");
     forum.assert_migrated();
@@ -263,14 +263,14 @@ pub(crate) fn an_update_into_a_table_without_a_key_is_refused() {
     let mapping = "[[update]]\nname = \"apart\"\ntable = \"stories\"\n\n[[update.into]]\ntable = \"stories\"\nrest = true\n\n\
         [[update.into]]\ntable = \"story_texts\"\ncolumns = { story_id = \"id\" }\n";
     let mapping = Mapping::parse(mapping).unwrap();
-    let refused = forum.engine.record_updates(&mapping, time());
+    let refused = forum.engine.updates().record(&mapping, time());
     assert!(
         matches!(&refused, Err(Error::Spec(SpecError { what, .. })) if what.contains("no identifying columns")),
         "{refused:?}"
     );
     forum.sql("DROP TABLE story_texts");
     forum.sql("CREATE TABLE story_texts (story_id BIGINT PRIMARY KEY, body VARCHAR(40))");
-    forum.engine.record_updates(&mapping, time()).unwrap();
+    forum.engine.updates().record(&mapping, time()).unwrap();
     forum.sql("DROP TABLE story_texts");
     forum.sql("CREATE TABLE story_texts (story_id BIGINT, body VARCHAR(40))");
     let kept = forum.reveal(4, gone.id).kept;

@@ -81,10 +81,13 @@ pub(crate) fn a_password_that_stays_seals_each_key_under_another_key() {
         let (engine, current) = (&mut forum.engine, Credential::Password(PASSWORD));
         let kept = Protection::Password(PASSWORD);
         let made = if step == "rekey" {
-            engine.change_key(&user, &current, kept, time()).unwrap()
+            engine
+                .people()
+                .change_key(&user, &current, kept, time())
+                .unwrap()
         } else {
             engine.forget_everything(&user, &current, time()).unwrap();
-            engine.register(&user, kept, time()).unwrap()
+            engine.people().register(&user, kept, time()).unwrap()
         };
         let now = rows(&mut forum);
         for (before, key) in older.iter().zip(&keys) {
@@ -127,7 +130,7 @@ fn unhex(text: &str) -> Value {
 /// A forum in which people are registered by the rows of an older program.
 fn older() -> (Forum, Vec<Older>) {
     let mut forum = forum();
-    forum.engine.set_key_cost(KeyCost::DEFAULT);
+    forum.engine.options().key_cost = KeyCost::DEFAULT;
     forum.sql("DELETE FROM probity_credentials");
     forum.sql("DELETE FROM probity_principals");
     forum.sql("INSERT INTO users VALUES (20, 'user20', 7)");
@@ -184,6 +187,7 @@ pub(crate) fn rows_of_the_older_form_open_and_are_sealed_anew() {
         let current = Credential::Password(OLDER_PASSWORD);
         let new = Protection::Password("other words");
         engine
+            .people()
             .change_password(&user, &current, new, time())
             .unwrap();
         put(&mut forum, &person.rows);
@@ -206,7 +210,10 @@ pub(crate) fn a_new_key_for_a_row_of_the_older_form_is_sealed_in_the_new_one() {
         let (engine, user) = (&mut forum.engine, Value::Int(person.id));
         let current = Credential::Password(OLDER_PASSWORD);
         let kept = Protection::Password(OLDER_PASSWORD);
-        let new = engine.change_key(&user, &current, kept, time()).unwrap();
+        let new = engine
+            .people()
+            .change_key(&user, &current, kept, time())
+            .unwrap();
         let now = made(&before, rows(&mut forum));
         let lengths = person.rows.iter().map(|row| blob(&row[0]).len());
         let older = lengths.max().unwrap();
@@ -259,7 +266,7 @@ fn replay(forum: &mut Forum, told: &Rc<RefCell<Vec<LoggedOperation>>>) -> Vec<Mi
         parameters: BTreeMap::new(),
         time: time(),
     };
-    forum.engine.replay(&request).unwrap()
+    forum.engine.missed().replay(&request).unwrap()
 }
 
 fn actions(missed: &[MissingOperation]) -> Vec<(&str, &Replayability)> {
@@ -296,7 +303,7 @@ pub(crate) fn whoever_registers_again_with_the_same_password_stays_registered() 
             Protection::Password(PASSWORD),
         );
         engine.forget_everything(&user, &current, time()).unwrap();
-        let new = engine.register(&user, again, time()).unwrap();
+        let new = engine.people().register(&user, again, time()).unwrap();
         assert_eq!(replay(&mut forum, &log), []);
         assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
         // Somebody puts the old rows back: they go again, and the person stays.
@@ -338,6 +345,7 @@ pub(crate) fn a_registration_that_was_lost_does_not_replace_a_later_one() {
     forum.sql("INSERT INTO users VALUES (5, 'user5', 7)");
     let (engine, user) = (&mut forum.engine, Value::Int(5));
     engine
+        .people()
         .register(&user, Protection::KeyAlone, time())
         .unwrap();
     // As if the machine had stopped between entry and commit.
@@ -347,7 +355,7 @@ pub(crate) fn a_registration_that_was_lost_does_not_replace_a_later_one() {
     let database = forum.engine.database();
     database.execute(remove, &[five]).unwrap();
     let kept = Protection::Password("my words");
-    forum.engine.register(&user, kept, time()).unwrap();
+    forum.engine.people().register(&user, kept, time()).unwrap();
     assert_eq!(replay(&mut forum, &log), []);
     assert!(opens(&mut forum, 5, &Credential::Password("my words")));
     forum.apply(BLANK, Some(5), false).unwrap();
@@ -363,6 +371,7 @@ pub(crate) fn a_replaced_password_or_token_stays_replaced_when_its_row_is_put_ba
     let (engine, current) = (&mut forum.engine, Credential::Password(PASSWORD));
     let new = Protection::Password("second words");
     let second = engine
+        .people()
         .change_password(&user, &current, new, time())
         .unwrap();
     let token = second.token.unwrap();
@@ -370,6 +379,7 @@ pub(crate) fn a_replaced_password_or_token_stays_replaced_when_its_row_is_put_ba
     let (engine, current) = (&mut forum.engine, Credential::Token(&token));
     let new = Protection::Password("third words");
     engine
+        .people()
         .change_password(&user, &current, new, time())
         .unwrap();
     let now = rows(&mut forum);
@@ -421,7 +431,10 @@ pub(crate) fn rows_that_wrap_a_replaced_key_are_found_by_a_replay() {
         Credential::Password(PASSWORD),
         Protection::Password(PASSWORD),
     );
-    engine.change_key(&user, &current, kept, time()).unwrap();
+    engine
+        .people()
+        .change_key(&user, &current, kept, time())
+        .unwrap();
     let now = rows(&mut forum);
     put(&mut forum, &made(&now, older));
     assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
@@ -443,6 +456,7 @@ pub(crate) fn a_backup_with_an_older_password_says_so_and_keeps_it() {
         Protection::Password("other words"),
     );
     engine
+        .people()
         .change_password(&user, &current, new, time())
         .unwrap();
     for table in [
@@ -460,6 +474,7 @@ pub(crate) fn a_backup_with_an_older_password_says_so_and_keeps_it() {
     let (engine, current) = (&mut forum.engine, Credential::Password(PASSWORD));
     let new = Protection::Password("other words");
     engine
+        .people()
         .change_password(&user, &current, new, time())
         .unwrap();
     assert_eq!(replay(&mut forum, &log), []);
@@ -484,7 +499,10 @@ pub(crate) fn a_replaced_password_of_the_older_form_is_found_by_a_replay() {
             }
             let (engine, user) = (&mut forum.engine, Value::Int(person.id));
             let new = Protection::Password("other words");
-            engine.change_password(&user, &old, new, time()).unwrap();
+            engine
+                .people()
+                .change_password(&user, &old, new, time())
+                .unwrap();
             for row in &person.rows {
                 forum.sql("DELETE FROM probity_forgotten");
                 put(&mut forum, std::slice::from_ref(row));

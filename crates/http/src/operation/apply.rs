@@ -189,7 +189,7 @@ fn in_chunks(
     let clock = SystemClock::new();
     let Some(once) = context.asked_once() else {
         let engine = &mut session.engine;
-        let applied = engine.apply_in_chunks(request, rows, || clock.now());
+        let applied = engine.chunks().apply(request, rows, || clock.now());
         let applied = applied.map_err(|halted| {
             let problem = Problem::from(halted.cause);
             match halted.begun {
@@ -201,7 +201,7 @@ fn in_chunks(
     };
     // A repetition goes on with the disguise that was begun.
     let kept = context.once(&mut session, |engine, _| {
-        let id = engine.begin(request)?.to_string();
+        let id = engine.chunks().begin(request)?.to_string();
         Ok(InChunks::Begun { id })
     })?;
     let id = match kept {
@@ -210,11 +210,13 @@ fn in_chunks(
     };
     let (of, now) = ((id, request.over.as_ref()), || clock.now());
     let Session { engine, entries } = &mut session;
-    let applied = engine.finish_once(of, rows, now, &once, |applied| {
-        let answer = AppliedForm::new(applied.clone(), entries.entry());
-        // A value of texts and numbers alone can always be written.
-        serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
-    });
+    let applied = engine
+        .chunks()
+        .finish_once(of, rows, now, &once, |applied| {
+            let answer = AppliedForm::new(applied.clone(), entries.entry());
+            // A value of texts and numbers alone can always be written.
+            serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
+        });
     let applied = applied.map_err(|error| match error {
         Error::NoSuchDisguise => {
             let detail =

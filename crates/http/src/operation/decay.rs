@@ -107,9 +107,9 @@ impl Operation for Decay {
             time: context.time,
         };
         let page = if self.dry_run {
-            session.engine.inactive(&request)?
+            session.engine.decay().inactive(&request)?
         } else {
-            session.engine.decay(&request)?
+            session.engine.decay().apply(&request)?
         };
         Ok(DecayedForm::new(&page, session.entry()))
     }

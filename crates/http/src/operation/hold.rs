@@ -58,7 +58,9 @@ impl Operation for Hold {
             what => what,
         };
         context.once(&mut session, |engine, entries| {
-            let id = engine.hold(what, &authority(context, &self.basis))?;
+            let id = engine
+                .holds()
+                .place(what, &authority(context, &self.basis))?;
             Ok(PlacedForm {
                 hold: id.to_string(),
                 entry: entries.entry(),
@@ -88,7 +90,7 @@ impl Operation for Lift {
             .map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))?;
         let mut session = context.stored()?;
         context.once(&mut session, |engine, entries| {
-            engine.lift(id, &authority(context, &self.basis))?;
+            engine.holds().lift(id, &authority(context, &self.basis))?;
             Ok(PlacedForm {
                 hold: id.to_string(),
                 entry: entries.entry(),
@@ -139,7 +141,7 @@ impl Operation for Holds {
         let mut session = context.stored()?;
         let user = person(&mut session, self.user.as_deref())?;
         let what = holding(user.as_ref(), self.id.as_deref())?;
-        let found = session.engine.holds(what)?;
+        let found = session.engine.holds().list(what)?;
         let form = |it: probity_disguise::Hold| HoldForm {
             hold: it.id.to_string(),
             since: it.since.map(format_time),

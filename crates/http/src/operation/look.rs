@@ -62,6 +62,7 @@ impl Check {
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let planned = session
             .engine
+            .preview()
             .plan(&spec.file.spec, user.as_ref(), &parameters);
         Ok(planned?)
     }
@@ -73,7 +74,9 @@ impl Check {
         }
         let parameters = values(&self.parameters)?;
         let engine = &mut session.engine;
-        Ok(engine.cautions_of_nobody(&spec.file.spec, &parameters)?)
+        Ok(engine
+            .preview()
+            .cautions_of_nobody(&spec.file.spec, &parameters)?)
     }
 
     fn of_everybody(
@@ -84,7 +87,7 @@ impl Check {
         if self.user.is_some() {
             return Ok(Vec::new());
         }
-        let caution = session.engine.caution_of_everybody()?;
+        let caution = session.engine.preview().caution_of_everybody()?;
         let mut cautions: Vec<String> = caution.into_iter().collect();
         cautions.extend(self.of_nobody(spec, session)?);
         Ok(cautions)
@@ -93,9 +96,11 @@ impl Check {
     fn refusals(&self, spec: &LoadedSpec, session: &mut Session) -> Result<Vec<String>, Problem> {
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
-        let refusals = session
-            .engine
-            .foretell(&spec.file.spec, user.as_ref(), &parameters);
+        let refusals =
+            session
+                .engine
+                .preview()
+                .foretell(&spec.file.spec, user.as_ref(), &parameters);
         Ok(refusals?)
     }
 }
@@ -125,8 +130,8 @@ impl Operation for Check {
         let mut session = context.described(spec)?;
         self.steps(spec, &mut session)?;
         let tables = spec.file.spec.tables();
-        let mut cautions = session.engine.cautions(&spec.file.spec)?;
-        cautions.extend(session.engine.caution_of_rowless()?);
+        let mut cautions = session.engine.preview().cautions(&spec.file.spec)?;
+        cautions.extend(session.engine.preview().caution_of_rowless()?);
         cautions.extend(self.of_nobody(spec, &mut session)?);
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),

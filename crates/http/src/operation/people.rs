@@ -59,9 +59,9 @@ impl Operation for Register {
         let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
         let user = session.user(&self.user)?;
         context.database.install(&mut session.engine, spec)?;
-        session.engine.set_suite(suite);
+        session.engine.options().suite = suite;
         context.once_in_secret(&mut session, |engine, entries| {
-            let made = engine.register(&user, protection, context.time)?;
+            let made = engine.people().register(&user, protection, context.time)?;
             Ok(RegisteredForm {
                 user: self.user.clone(),
                 credential: GivenForm::new(&made, self.shares)?,

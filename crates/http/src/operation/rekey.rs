@@ -55,12 +55,16 @@ impl Operation for Rekey {
         let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
-        session.engine.set_suite(suite);
+        session.engine.options().suite = suite;
         context.once_in_secret(&mut session, |engine, entries| {
             let made = if self.new_key {
-                engine.change_key(&user, &credential, protection, context.time)?
+                engine
+                    .people()
+                    .change_key(&user, &credential, protection, context.time)?
             } else {
-                engine.change_password(&user, &credential, protection, context.time)?
+                engine
+                    .people()
+                    .change_password(&user, &credential, protection, context.time)?
             };
             Ok(RegisteredForm {
                 user: self.user.clone(),

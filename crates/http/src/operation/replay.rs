@@ -115,9 +115,9 @@ impl Operation for Replay {
             time: context.time,
         };
         let missed = if self.dry_run {
-            session.engine.missed(&request)?
+            session.engine.missed().list(&request)?
         } else {
-            session.engine.replay(&request)?
+            session.engine.missed().replay(&request)?
         };
         let lost: Vec<LostForm> = context.reader.losses().map(LostForm::from).collect();
         let is_done = missed.iter().all(|it| it.outlook.reason().is_none());

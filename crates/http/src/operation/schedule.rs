@@ -60,7 +60,7 @@ impl Operation for Schedule {
         };
         context.database.install(&mut session.engine, Some(spec))?;
         context.once(&mut session, |engine, entries| {
-            let id = engine.schedule(&request, due)?;
+            let id = engine.schedule().add(&request, due)?;
             Ok(ScheduledForm {
                 id: id.to_string(),
                 due: Some(format_time(due)),
@@ -94,7 +94,7 @@ impl Operation for Scheduled {
     fn run(&self, context: &RequestContext<'_>) -> Result<ScheduledForms, Problem> {
         let mut session = context.stored()?;
         let user = self.user.as_deref().map(|user| session.user(user));
-        let found = session.engine.scheduled(user.transpose()?.as_ref())?;
+        let found = session.engine.schedule().list(user.transpose()?.as_ref())?;
         let form = |it: &probity_disguise::Scheduled| ScheduledForm {
             id: it.id.to_string(),
             due: it.due.map(format_time),
@@ -134,7 +134,7 @@ impl Operation for Cancel {
         let id = disguise(&self.id)?;
         let mut session = context.stored()?;
         context.once(&mut session, |engine, entries| {
-            engine.cancel(id, context.time)?;
+            engine.schedule().cancel(id, context.time)?;
             Ok(CancelledForm {
                 cancelled: id.to_string(),
                 entry: entries.entry(),
@@ -209,9 +209,9 @@ impl Operation for Sweep {
     fn run(&self, context: &RequestContext<'_>) -> Result<SweptForm, Problem> {
         let mut session = context.stored()?;
         let swept = if self.dry_run {
-            session.engine.due(context.time)?
+            session.engine.schedule().due(context.time)?
         } else {
-            session.engine.sweep(context.time)?
+            session.engine.schedule().sweep(context.time)?
         };
         Ok(SweptForm::new(&swept, session.entry()))
     }
@@ -259,13 +259,14 @@ impl Operation for Resume {
         let mut session = context.stored()?;
         let ids = match self.id.as_deref() {
             Some(id) => vec![disguise(id)?],
-            None => session.engine.unfinished()?,
+            None => session.engine.chunks().unfinished()?,
         };
         let clock = SystemClock::new();
         let mut disguises = Vec::with_capacity(ids.len());
         for id in ids {
             let applied = session
                 .engine
+                .chunks()
                 .finish_over(id, over.as_ref(), rows, || clock.now());
             let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
             disguises.push(AppliedForm::new(applied, session.entry()));

@@ -39,7 +39,9 @@ impl Operation for SubjectName {
         let credential = brought.as_ref().map(|it| it.credential());
         let engine = &mut session.engine;
         Ok(NamesForm {
-            names: engine.subject_names(&user, credential.as_ref(), context.time)?,
+            names: engine
+                .people()
+                .subject_names(&user, credential.as_ref(), context.time)?,
         })
     }
 }

@@ -42,7 +42,9 @@ impl Operation for Unregister {
         let user = session.user(&self.user)?;
         let credential = brought.as_ref().map(|it| it.credential());
         context.once(&mut session, |engine, entries| {
-            engine.unregister(&user, credential.as_ref(), context.time)?;
+            engine
+                .people()
+                .unregister(&user, credential.as_ref(), context.time)?;
             Ok(UnregisteredForm {
                 user: self.user.clone(),
                 entry: entries.entry(),

@@ -60,13 +60,13 @@ impl Operation for Update {
         context.once(&mut session, |engine, entries| {
             if self.replace {
                 for mapping in &mappings {
-                    engine.replace_update(mapping, context.time)?;
+                    engine.updates().replace(mapping, context.time)?;
                 }
             } else if !mappings.is_empty() {
-                engine.record_updates(&mappings, context.time)?;
+                engine.updates().record(&mappings, context.time)?;
             }
             Ok(UpdatesForm {
-                updates: engine.updates()?,
+                updates: engine.updates().names()?,
                 entry: entries.entry(),
             })
         })

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Timestamp::from_nanoseconds(1_764_000_000_000_000_000)?,
     );
     // Bea alone keeps the key: it brings her back, and nothing else does.
-    let registration = engine.register(&bea, Protection::KeyAlone, time)?;
+    let registration = engine.people().register(&bea, Protection::KeyAlone, time)?;
     let applied = engine.apply(&ApplyRequest {
         spec: &file.spec,
         user: Some(bea.clone()),

@@ -119,10 +119,13 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     };
     if let Some(grace) = args.grace {
         let due = after(time, grace)?;
-        let outcome = ready.engine.schedule(&request, due).map_err(&unfit);
+        let outcome = ready.engine.schedule().add(&request, due).map_err(&unfit);
         if outcome.is_ok() {
             let (spec, said) = (&ready.file.spec, &request.parameters);
-            let told = ready.engine.foretell(spec, request.user.as_ref(), said);
+            let told = ready
+                .engine
+                .preview()
+                .foretell(spec, request.user.as_ref(), said);
             for it in told.map_err(&unfit)? {
                 note(&format!(
                     "warning: it would be refused if it were due now: {it}"
@@ -137,7 +140,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
             let clock = SystemClock::new();
-            let applied = ready.engine.apply_in_chunks(&request, rows, || clock.now());
+            let applied = ready.engine.chunks().apply(&request, rows, || clock.now());
             applied.map_err(|halted| begun(halted.begun, unfit(halted.cause)))
         }
     };

@@ -24,7 +24,7 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let mut engine = stored(&args.database, environment)?;
     let ids = match args.id {
         Some(id) => vec![id],
-        None => engine.unfinished().map_err(refused)?,
+        None => engine.chunks().unfinished().map_err(refused)?,
     };
     let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
     let over = over.transpose()?;
@@ -35,7 +35,10 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
-        match engine.finish_over(id, over.as_ref(), args.chunk_rows, || clock.now()) {
+        match engine
+            .chunks()
+            .finish_over(id, over.as_ref(), args.chunk_rows, || clock.now())
+        {
             Ok(applied) => done.push(applied),
             // One that needs its credential does not hold up the others.
             Err(error @ Error::NoSuchDisguise) => outcome = outcome.and(Err(refused(error))),

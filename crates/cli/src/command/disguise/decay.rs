@@ -109,9 +109,9 @@ fn pages(
         request.time = clock.now();
         let started = clock.elapsed();
         let page = if args.dry_run {
-            engine.inactive(&request)
+            engine.decay().inactive(&request)
         } else {
-            engine.decay(&request)
+            engine.decay().apply(&request)
         };
         let page = page.map_err(unfit(&args.spec.spec))?;
         form.add(&page);

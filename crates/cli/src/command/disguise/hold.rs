@@ -76,7 +76,7 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
         environment,
         &mut engine,
     )?;
-    let outcome = engine.hold(what, &authority(&args.authority));
+    let outcome = engine.holds().place(what, &authority(&args.authority));
     let outcome = outcome.map_err(|error| match error {
         Error::NoSuchUser { .. } => refused(error).remedy(
             "name the user as the users table does; one who has left is held with --away under the id that they had there",
@@ -95,7 +95,7 @@ pub(super) fn lift(args: &Lift, environment: &Environment) -> Result<Status, Fai
         environment,
         &mut engine,
     )?;
-    let outcome = engine.lift(args.hold, &authority(&args.authority));
+    let outcome = engine.holds().lift(args.hold, &authority(&args.authority));
     let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     tell(args.json, args.hold.to_string(), entry)
 }
@@ -116,7 +116,8 @@ pub(super) fn holds(args: &Holds, environment: &Environment) -> Result<Status, F
     let mut engine = stored(&args.database, environment)?;
     let person = person(&mut engine, args.user.as_deref())?;
     let found = engine
-        .holds(meant(person.as_ref(), args.id))
+        .holds()
+        .list(meant(person.as_ref(), args.id))
         .map_err(refused)?;
     let mut output = Output::new();
     let form = |hold: &probity_disguise::Hold| hold.since.map(format_time);

@@ -123,25 +123,31 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     // A plan checks everything against the database, where a check alone would trust the file.
     ready
         .engine
+        .preview()
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let crossings = ready
         .engine
+        .preview()
         .cross_tenant_keys()
         .map_err(unfit(&args.spec.spec))?;
-    let cautions = ready.engine.cautions(&ready.file.spec);
+    let cautions = ready.engine.preview().cautions(&ready.file.spec);
     let mut cautions = cautions.map_err(unfit(&args.spec.spec))?;
     if args.attempt {
-        let untried = ready.engine.try_placeholder(SystemClock::new().now());
+        let untried = ready
+            .engine
+            .preview()
+            .try_placeholder(SystemClock::new().now());
         cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
     }
-    let rowless = ready.engine.caution_of_rowless();
+    let rowless = ready.engine.preview().caution_of_rowless();
     cautions.extend(rowless.map_err(refused)?);
     if user.is_none() {
         cautions.extend(of_nobody(&mut ready, &args.spec.spec)?);
     }
     let refusals = ready
         .engine
+        .preview()
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let tables = ready.file.spec.tables();
@@ -170,7 +176,9 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
 /// Returns what there is to know of rows that name nobody.
 fn of_nobody(ready: &mut Ready, spec: &Path) -> Result<Vec<String>, Failure> {
     let engine = &mut ready.engine;
-    let told = engine.cautions_of_nobody(&ready.file.spec, &ready.parameters);
+    let told = engine
+        .preview()
+        .cautions_of_nobody(&ready.file.spec, &ready.parameters);
     told.map_err(unfit(spec))
 }
 
@@ -196,15 +204,17 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     let steps = ready
         .engine
+        .preview()
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let refusals = ready
         .engine
+        .preview()
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let mut cautions = Vec::new();
     if user.is_none() {
-        let everybody = ready.engine.caution_of_everybody();
+        let everybody = ready.engine.preview().caution_of_everybody();
         cautions.extend(everybody.map_err(unfit(&args.spec.spec))?);
         cautions.extend(of_nobody(&mut ready, &args.spec.spec)?);
     }

@@ -55,7 +55,7 @@ struct UnregisteredForm<'a> {
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = engine_of(args, environment)?;
-    engine.set_suite(args.suite);
+    engine.options().suite = args.suite;
     let user = engine.user(&args.user).map_err(refused)?;
     engine.install().map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
@@ -65,7 +65,9 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let handing = Handing::over(outlet, &mut engine);
-    let made = engine.register(&user, protection, SystemClock::new().now());
+    let made = engine
+        .people()
+        .register(&user, protection, SystemClock::new().now());
     handing.finish(made, |made| recorded(engine, recorder, made))
 }
 
@@ -190,7 +192,9 @@ pub(super) fn subject_name(
     };
     let credential = brought.as_ref().map(Brought::credential);
     let time = SystemClock::new().now();
-    let outcome = engine.subject_names(&user, credential.as_ref(), time);
+    let outcome = engine
+        .people()
+        .subject_names(&user, credential.as_ref(), time);
     let (names, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
     if args.json {
@@ -211,7 +215,9 @@ pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result
     let brought = brought.transpose()?;
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let credential = brought.as_ref().map(Brought::credential);
-    let outcome = engine.unregister(&user, credential.as_ref(), SystemClock::new().now());
+    let outcome = engine
+        .people()
+        .unregister(&user, credential.as_ref(), SystemClock::new().now());
     let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
     if args.json {
@@ -230,7 +236,7 @@ pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result
 
 pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    engine.set_suite(args.suite);
+    engine.options().suite = args.suite;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
@@ -242,9 +248,13 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let handing = Handing::over(outlet, &mut engine);
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let made = if args.new_key {
-        engine.change_key(&user, &credential, protection, time)
+        engine
+            .people()
+            .change_key(&user, &credential, protection, time)
     } else {
-        engine.change_password(&user, &credential, protection, time)
+        engine
+            .people()
+            .change_password(&user, &credential, protection, time)
     };
     handing.finish(made, |made| recorded(engine, recorder, made))
 }

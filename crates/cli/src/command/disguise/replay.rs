@@ -76,10 +76,10 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         time: SystemClock::new().now(),
     };
     let (missed, entry) = if args.dry_run {
-        (engine.missed(&request).map_err(refused)?, None)
+        (engine.missed().list(&request).map_err(refused)?, None)
     } else {
         let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
-        let outcome = engine.replay(&request).map_err(refused);
+        let outcome = engine.missed().replay(&request).map_err(refused);
         recorded(engine, recorder, outcome)?
     };
     tell(args, &missed, &told.lost, entry)?;

@@ -61,7 +61,7 @@ pub(super) fn scheduled(args: &Scheduled, environment: &Environment) -> Result<S
     let mut engine = stored(&args.database, environment)?;
     let user = args.user.as_deref().map(|user| engine.user(user));
     let user = user.transpose().map_err(refused)?;
-    let found = engine.scheduled(user.as_ref()).map_err(refused)?;
+    let found = engine.schedule().list(user.as_ref()).map_err(refused)?;
     let forms: Vec<ScheduledForm> = found
         .iter()
         .map(|it| ScheduledForm {
@@ -84,7 +84,7 @@ pub(super) fn scheduled(args: &Scheduled, environment: &Environment) -> Result<S
 pub(super) fn cancel(args: &Cancel, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
-    let outcome = engine.cancel(args.id, SystemClock::new().now());
+    let outcome = engine.schedule().cancel(args.id, SystemClock::new().now());
     let outcome = outcome.map_err(|error| match error {
         Error::NoSuchDisguise => Failure::new("no such disguise is scheduled")
             .remedy("see what is with: probity disguise scheduled"),
@@ -109,9 +109,9 @@ pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, F
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = if args.dry_run {
-        engine.due(time)
+        engine.schedule().due(time)
     } else {
-        engine.sweep(time)
+        engine.schedule().sweep(time)
     };
     let (swept, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut form = SweptForm {

@@ -39,11 +39,11 @@ pub(super) fn update(args: &Update, environment: &Environment) -> Result<Status,
     let done = installed.and_then(|()| {
         if args.replace {
             let mut all = mappings.iter();
-            all.try_for_each(|mapping| engine.replace_update(mapping, time))?;
+            all.try_for_each(|mapping| engine.updates().replace(mapping, time))?;
         } else if !mappings.is_empty() {
-            engine.record_updates(&mappings, time)?;
+            engine.updates().record(&mappings, time)?;
         }
-        engine.updates()
+        engine.updates().names()
     });
     let (updates, entry) = recorded(engine, recorder, done.map_err(refused))?;
     let mut output = Output::new();

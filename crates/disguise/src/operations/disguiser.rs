@@ -1,27 +1,32 @@
-//! Applying a disguise, in one transaction.
+//! The disguiser: applies a disguise, or a part of one, in an open transaction.
 
 use std::collections::BTreeSet;
 
-use super::engine::Engine;
-use crate::crypto::random;
+use super::options::Options;
+use super::planner::Planner;
+use super::{accounts, holders};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::{DisguiseId, Doing as _, Error};
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::principals::Principals;
 use crate::execute::apply::{
     self, Applied, ApplyRequest, Forgotten, Notes, PreviousChunks, StepCursor,
 };
-use crate::plan::likeness::declared;
-use crate::plan::step::{SCOPE, Step};
+use crate::plan::place::Place;
+use crate::plan::step::Step;
 use crate::records::chunk_note::ChunkNotes;
 use crate::records::credential::Credential;
 use crate::records::holder::{Claim, Holder};
 use crate::records::section::PrincipalKind;
-use crate::statements::table::{found, insert_all};
 use crate::transaction::audit::{OperationRequest, written};
 use crate::transaction::context::ApplyContext;
 use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
+
+/// The rows that are surveyed together.
+const SURVEY_ROWS: usize = 1_000;
 
 /// A disguise, or a chunk of one.
 pub(super) struct Disguise<'a> {
@@ -38,21 +43,13 @@ pub(super) struct Disguise<'a> {
     pub(super) most: Option<u32>,
 }
 
-impl<D: Database> Engine<D> {
-    /// Applies a disguise.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed then.
-    pub fn apply(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
-        let id = DisguiseId(u64::from_le_bytes(random()?));
-        let user = request.user.as_ref();
-        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, request.time);
-        self.operation(&asked, |engine| {
-            request.spec.refuse_unknown(&request.parameters, None)?;
-            engine.applied(id, request, &asked, (&Forgotten::default(), None))
-        })
-    }
+/// Applies disguises in an open transaction.
+pub(super) struct Disguiser<'w, D: Database> {
+    pub(super) open: &'w mut Transactions<D>,
+    pub(super) options: &'w Options,
+}
 
+impl<D: Database> Disguiser<'_, D> {
     pub(super) fn applied(
         &mut self,
         id: DisguiseId,
@@ -87,14 +84,18 @@ impl<D: Database> Engine<D> {
         let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
         let payload = Payload::of_applied(&applied);
         let payload = payload.described(&context.salt, request, public_key.as_ref());
-        self.done(asked, payload)?;
+        self.open.done(asked, payload)?;
         Ok(applied)
     }
 
     /// Returns the context of a disguise, by the present schema.
     pub(super) fn context(&mut self, user: Option<&Value>) -> Result<ApplyContext, Error> {
-        self.refresh()?;
-        ApplyContext::read(&mut self.database, user, &self.pseudo)
+        self.open.refresh()?;
+        ApplyContext::read(
+            &mut self.open.database,
+            user,
+            self.open.application.pseudo(),
+        )
     }
 
     /// Refuses a disguise of a user who has no row, or whom nobody could bring back. Without a
@@ -104,7 +105,7 @@ impl<D: Database> Engine<D> {
         context: &ApplyContext,
         request: &ApplyRequest<'_>,
     ) -> Result<(), Error> {
-        self.refuse_namesakes(request.user.as_ref())?;
+        accounts::refuse_namesakes(self.open, request.user.as_ref())?;
         let Some(user) = &request.user else {
             return Ok(());
         };
@@ -113,48 +114,18 @@ impl<D: Database> Engine<D> {
             return Ok(());
         }
         if context.has_row && is_registered {
-            return self.refuse_without_row(user);
+            return accounts::refuse_without(self.open, user);
         }
         if let Some(over) = &request.over {
             let holder = self.holder_on(context, user, over)?;
-            if let Some(by) = holder.taken_by(&mut self.database)? {
+            if let Some(by) = holder.taken_by(&mut self.open.database)? {
                 return Err(Error::AlreadyDisguised { by });
             }
         }
-        self.refuse_without_row(user)?;
+        accounts::refuse_without(self.open, user)?;
         Err(Error::NotRegistered {
-            table: self.pseudo.table.clone(),
+            table: self.open.application.pseudo().table.clone(),
         })
-    }
-
-    /// Refuses a user who has no row in the users table, or has one in another spelling: principals
-    /// are compared letter by letter.
-    pub(super) fn refuse_without_row(&mut self, user: &Value) -> Result<(), Error> {
-        self.refuse_namesakes(Some(user))?;
-        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
-        let there = found(&mut self.database, table, id, std::slice::from_ref(user))?;
-        match there.values().next() {
-            Some(held) if held.principal() == user.principal() => Ok(()),
-            Some(_) => Err(Error::Value {
-                what: format!(
-                    "table {table} has this user in another spelling, like capitals, accents or spaces in it; name them as it does"
-                ),
-            }),
-            None => Err(Error::NoSuchUser {
-                table: table.clone(),
-            }),
-        }
-    }
-
-    /// Refuses a user who is named as away and has a row in the users table.
-    pub(super) fn refuse_with_row(&mut self, user: &Value) -> Result<(), Error> {
-        match self.refuse_without_row(user) {
-            Err(Error::NoSuchUser { .. }) => Ok(()),
-            Ok(()) => Err(Error::Value {
-                what: format!("table {} has a row of this user", self.pseudo.table),
-            }),
-            Err(error) => Err(error),
-        }
     }
 
     /// Takes all steps of a disguise; a person with very many rows is disguised part by part.
@@ -168,7 +139,7 @@ impl<D: Database> Engine<D> {
             .request
             .user
             .as_ref()
-            .map(|_| self.apply_rows.get());
+            .map(|_| self.options.apply_rows.get());
         let mut course = StepCursor::new(most);
         let mut all = Applied::none(disguise.id);
         let mut earlier = disguise.earlier.take();
@@ -189,7 +160,7 @@ impl<D: Database> Engine<D> {
             }
         };
         if course.was_in_pages() {
-            ChunkNotes::remove(&mut self.database, all.id)?;
+            ChunkNotes::remove(&mut self.open.database, all.id)?;
         }
         Ok((all, public_key))
     }
@@ -209,10 +180,8 @@ impl<D: Database> Engine<D> {
             held.refuse_person(salt, user)?;
         }
         let now = written(request.time);
-        let Some((_, catalog, live)) = &self.live else {
-            return Err(Error::NotInstalled);
-        };
-        live.defer_foreign_keys(&mut self.database)?;
+        let (catalog, live) = self.open.application.described()?;
+        live.defer_foreign_keys(&mut self.open.database)?;
         let user = request.user.as_ref();
         let notes = ChunkNotes {
             id: disguise.id,
@@ -240,13 +209,13 @@ impl<D: Database> Engine<D> {
             }
         }
         let mut work = apply::Applier {
-            database: &mut self.database,
+            database: &mut self.open.database,
             live,
             catalog,
             salt,
             updates: context.updates,
             now: &now,
-            redactors: &self.redactors,
+            redactors: &self.options.redactors,
             user,
             principals,
             notes: Notes::default(),
@@ -284,7 +253,11 @@ impl<D: Database> Engine<D> {
             if !holder.is_registered() {
                 return Err(Error::WrongCredential);
             }
-            owners.append(&mut self.acts_as(&holder, holder.reach().present())?);
+            owners.append(&mut holders::acts_as(
+                self.open,
+                &holder,
+                holder.reach().present(),
+            )?);
         }
         Ok(Some(owners))
     }
@@ -299,10 +272,18 @@ impl<D: Database> Engine<D> {
         let claim = Claim {
             user,
             credential,
-            cost: self.cost,
+            cost: self.options.key_cost,
             registered: context.key_of(user).cloned(),
         };
-        Holder::find(&mut self.database, &context.salt, &claim)?.undisplaced()
+        Holder::find(&mut self.open.database, &context.salt, &claim)?.undisplaced()
+    }
+
+    /// Returns the planner of the transaction.
+    pub(super) fn planner(&mut self) -> Planner<'_, D> {
+        Planner {
+            open: self.open,
+            redactors: &self.options.redactors,
+        }
     }
 
     /// The steps of a disguise, by the schema as it was last read.
@@ -311,29 +292,64 @@ impl<D: Database> Engine<D> {
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
-        self.planned(request.spec, &request.parameters, owners)
+        self.planner()
+            .planned(request.spec, &request.parameters, owners)
     }
 
-    /// Lists the owners in a temporary table, where they are too many for a statement.
-    pub(super) fn scope(&mut self, owners: &[Value]) -> Result<(), Error> {
-        let pseudo = &self.pseudo;
-        let of = self
-            .described()?
-            .1
-            .table(&pseudo.table)
-            .and_then(|table| table.catalog.column(&pseudo.id))
-            .map(|column| declared(self.database.dialect(), column))
-            .unwrap_or_default();
-        let statements = [
-            format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),
-            format!("DELETE FROM {SCOPE}"),
-        ];
-        for statement in statements {
-            self.database
-                .execute(&statement, &[])
-                .doing("listing the owners")?;
+    /// Returns the key of the user, if one is meant; refuses a user who is not registered, or held.
+    pub(super) fn may_be_hidden(
+        &self,
+        context: &ApplyContext,
+        user: Option<&Value>,
+    ) -> Result<Option<PublicKey>, Error> {
+        let Some(user) = user else {
+            return Ok(None);
+        };
+        context.held.refuse_person(&context.salt, user)?;
+        let known = context.key_of(user).cloned();
+        known.map(Some).ok_or_else(|| Error::NotRegistered {
+            table: self.open.application.pseudo().table.clone(),
+        })
+    }
+
+    /// Refuses held rows of one user, in the current transaction.
+    pub(super) fn refuse_stakes(
+        &mut self,
+        context: &ApplyContext,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+    ) -> Result<(), Error> {
+        let mut place = Place::START;
+        if request.user.is_none() || !context.held.has_people() {
+            return Ok(());
         }
-        let rows: Vec<Vec<Value>> = owners.iter().map(|id| vec![id.clone()]).collect();
-        insert_all(&mut self.database, SCOPE, &["id"], &rows)
+        while self.surveyed(context, (id, request), owners, &mut place)? {}
+        Ok(())
+    }
+
+    /// Checks the next page of rows. Returns whether there are more.
+    pub(super) fn surveyed(
+        &mut self,
+        context: &ApplyContext,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+        place: &mut Place,
+    ) -> Result<bool, Error> {
+        let steps = self.steps(request, owners)?;
+        let disguise = Disguise {
+            id,
+            request,
+            owners,
+            forgotten: &Forgotten::default(),
+            earlier: None,
+            away: None,
+            most: None,
+        };
+        let mut more = false;
+        self.disguise(context, disguise, |work| {
+            more = Chunk::new(work, &steps).survey(place, SURVEY_ROWS)?;
+            Ok(())
+        })?;
+        Ok(more)
     }
 }

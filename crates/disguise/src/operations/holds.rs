@@ -1,6 +1,6 @@
 //! Placing and lifting legal holds.
 
-use super::engine::Engine;
+use super::accounts;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
@@ -8,8 +8,14 @@ use crate::records::hold::{self, Authority, Hold, HoldId, Holding};
 use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
 
-impl<D: Database> Engine<D> {
+/// The legal holds on people and disguises, from [`Engine::holds`](crate::Engine::holds).
+pub struct Holds<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+}
+
+impl<D: Database> Holds<'_, D> {
     /// Holds a person or a disguise: until it is lifted, nothing of the person is disguised or forgotten, and
     /// nothing of the disguise is forgotten; a reveal stays possible. Each hold stands until it is lifted itself.
     ///
@@ -20,7 +26,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Value`] when actor or basis cannot be recorded, when the users table has the person
     /// in another spelling, or when it has a person who is named as away; [`Error::NoSuchUser`],
     /// [`Error::Database`], [`Error::Audit`].
-    pub fn hold(&mut self, what: Holding<'_>, authority: &Authority<'_>) -> Result<HoldId, Error> {
+    pub fn place(&mut self, what: Holding<'_>, authority: &Authority<'_>) -> Result<HoldId, Error> {
         let id = HoldId(u64::from_le_bytes(random()?));
         let user = match what {
             Holding::Person(user) | Holding::Away(user) => Some(user),
@@ -34,22 +40,22 @@ impl<D: Database> Engine<D> {
             user,
             ..asked("disguise.hold", id, authority)
         };
-        self.operation(&asked, |engine| {
+        self.transactions.operation(&asked, |open| {
             authority.check()?;
             match what {
                 Holding::Person(user) => {
-                    engine.refresh()?;
-                    engine.refuse_without_row(user)?;
+                    open.refresh()?;
+                    accounts::refuse_without(open, user)?;
                 }
                 Holding::Away(user) => {
-                    engine.refresh()?;
-                    engine.refuse_with_row(user)?;
+                    open.refresh()?;
+                    accounts::refuse_with(open, user)?;
                 }
                 Holding::Disguise(_) => {}
             }
-            let salt = settings::salt(&mut engine.database)?;
-            hold::place(&mut engine.database, id, what.name(&salt), authority)?;
-            engine.done(&asked, payload.clone())
+            let salt = settings::salt(&mut open.database)?;
+            hold::place(&mut open.database, id, what.name(&salt), authority)?;
+            open.done(&asked, payload.clone())
         })?;
         Ok(id)
     }
@@ -61,10 +67,10 @@ impl<D: Database> Engine<D> {
     /// [`Error::Audit`].
     pub fn lift(&mut self, id: HoldId, authority: &Authority<'_>) -> Result<(), Error> {
         let asked = asked("disguise.lift", id, authority);
-        self.operation(&asked, |engine| {
+        self.transactions.operation(&asked, |open| {
             authority.check()?;
-            hold::lift(&mut engine.database, id)?;
-            engine.done(&asked, Payload::new())
+            hold::lift(&mut open.database, id)?;
+            open.done(&asked, Payload::new())
         })
     }
 
@@ -72,11 +78,11 @@ impl<D: Database> Engine<D> {
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
-    pub fn holds(&mut self, what: Option<Holding<'_>>) -> Result<Vec<Hold>, Error> {
-        self.transaction(|engine| {
-            let salt = settings::salt(&mut engine.database)?;
+    pub fn list(&mut self, what: Option<Holding<'_>>) -> Result<Vec<Hold>, Error> {
+        self.transactions.transaction(|open| {
+            let salt = settings::salt(&mut open.database)?;
             let name = what.map(|what| what.name(&salt));
-            hold::list(&mut engine.database, name.as_deref())
+            hold::list(&mut open.database, name.as_deref())
         })
     }
 }

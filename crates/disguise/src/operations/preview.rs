@@ -1,42 +1,74 @@
-//! Looking before anything is changed: checks and plans.
+//! The preview: checks and plans, before anything is changed.
 
 use std::collections::BTreeMap;
 
 use probity_format::Timestamp;
 
-use super::engine::Engine;
+use super::options::Options;
+use super::planner::Planner;
 use crate::database::tenant::{TenantConnection, TenantScoped};
 use crate::database::value::Value;
 use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};
-use crate::plan::cascade::{Referring, Whom, left_behind};
-use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlannedStep, Step};
 use crate::schema::Pseudo;
 use crate::schema::generate::Generator;
+use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::spec::{Kind, Spec};
 use crate::statements::table::{Inserted, found, insert, list, select};
 use crate::transaction::audit::written;
+use crate::transaction::transactions::Transactions;
 
-impl<D: Database> Engine<D> {
+/// A look at what would be, from [`Engine::preview`](crate::Engine::preview).
+pub struct Preview<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> Preview<'_, D> {
     /// Checks `spec` against the live schema without changing anything.
     ///
     /// # Errors
     /// [`Error::Spec`] with the place of the first fault.
     pub fn check(&mut self, spec: &Spec, named: &BTreeMap<String, Value>) -> Result<(), Error> {
-        spec.refuse_unknown(named, None)?;
-        self.fits(spec, named)
+        self.planner().check(spec, named)
     }
 
-    /// Checks that `spec` fits the database; parameters beyond its own are accepted.
-    pub(super) fn fits(
-        &mut self,
-        spec: &Spec,
-        named: &BTreeMap<String, Value>,
-    ) -> Result<(), Error> {
-        self.refresh()?;
-        self.planned_by_id(spec, (named, &Spellings::new()), None)?;
-        Ok(())
+    /// Returns the declared foreign keys by which a row of one tenant could refer to a row of
+    /// another, one sentence each. They are never followed to another tenant: referred rows are
+    /// looked up among the rows of the same tenant.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn cross_tenant_keys(&mut self) -> Result<Vec<String>, Error> {
+        self.transactions.refresh()?;
+        Ok(self
+            .transactions
+            .application
+            .described()?
+            .1
+            .cross_tenant_keys())
+    }
+
+    /// Returns cautions about the tables that `spec` touches, for a person to read before it is
+    /// applied, one sentence each. They cover triggers, former versions of rows that the database
+    /// keeps, and foreign keys from other schemas and databases. Names in the files that differ
+    /// from those of the database come first.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn cautions(&mut self, spec: &Spec) -> Result<Vec<String>, Error> {
+        self.transactions.read_schema()?;
+        let dialect = self.transactions.database.dialect();
+        let (catalog, live) = self.transactions.application.described()?;
+        let mut fitting = Fitting::new(CatalogNames::new(dialect, catalog));
+        let spec = fitting.spec(spec);
+        let mut cautions = live.notes.clone();
+        cautions.append(&mut fitting.notes);
+        cautions.append(&mut live.cautions(dialect, &spec));
+        cautions.extend(self.scarce_ids()?);
+        cautions.extend(self.caution_of_everybody()?);
+        Ok(cautions)
     }
 
     /// Shows the steps that `spec` would take, with the rows each would touch now; changes nothing.
@@ -50,22 +82,25 @@ impl<D: Database> Engine<D> {
         named: &BTreeMap<String, Value>,
     ) -> Result<Vec<PlannedStep>, Error> {
         spec.refuse_unknown(named, None)?;
-        self.refresh()?;
-        self.need_tenant()?;
-        let dialect = self.database.dialect();
-        let steps = self.planned(spec, named, user.map(std::slice::from_ref))?;
+        self.transactions.refresh()?;
+        self.transactions.need_tenant()?;
+        let dialect = self.transactions.database.dialect();
+        let steps = self
+            .planner()
+            .planned(spec, named, user.map(std::slice::from_ref))?;
         let mut planned = Vec::with_capacity(steps.len());
-        let refused = self.left_behind(&steps, user)?;
+        let refused = self.planner().left_behind(&steps, user)?;
         for (mut step, refused) in steps.into_iter().zip(refused) {
-            let tenancy = &self.database.tenancy;
+            let tenancy = &self.transactions.database.tenancy;
             step.chosen = tenancy.bound(dialect, &step.table, &step.chosen);
             let table = dialect.quote(&step.table);
             let statement = format!("SELECT COUNT(*) FROM {table} WHERE {}", step.chosen.sql);
             let parameters = &step.chosen.parameters;
             planned.push(PlannedStep {
-                rows: counted(&mut self.database, &statement, parameters)?,
-                placeholders: placeholders(&mut self.database, &step, user)?,
+                rows: counted(&mut self.transactions.database, &statement, parameters)?,
+                placeholders: placeholders(&mut self.transactions.database, &step, user)?,
                 access: self
+                    .transactions
                     .database
                     .explain(&statement, parameters)
                     .doing("asking how rows are found")?,
@@ -78,38 +113,11 @@ impl<D: Database> Engine<D> {
         Ok(planned)
     }
 
-    /// For which rows each of the steps would be refused.
-    pub(super) fn left_behind(
-        &mut self,
-        steps: &[Step],
-        user: Option<&Value>,
-    ) -> Result<Vec<Vec<Referring>>, Error> {
-        let whom = user.map_or(Whom::Everybody, |_| Whom::Somebody);
-        let Some((_, _, live)) = &self.live else {
-            return Err(Error::NotInstalled);
-        };
-        let mut all = Vec::with_capacity(steps.len());
-        for at in 0..steps.len() {
-            all.push(left_behind(&mut self.database, (live, whom), steps, at)?);
-        }
-        Ok(all)
-    }
-
-    /// Refuses steps that would be refused because of rows that refer to what they remove.
-    pub(super) fn refuse_left_behind(
-        &mut self,
-        steps: &[Step],
-        user: Option<&Value>,
-    ) -> Result<(), Error> {
-        let all = self.left_behind(steps, user)?;
-        let mut all = steps.iter().zip(all);
-        let first = all.find_map(|(step, left)| Some((step, left.into_iter().next()?)));
-        match first {
-            Some((step, left)) if step.kind == Kind::Remove => Err(left.refusal(&step.table)),
-            Some((step, left)) => Err(Error::Value {
-                what: format!("changing the key of rows of {}: {left}", step.table),
-            }),
-            None => Ok(()),
+    /// Returns the planner of what is looked at.
+    pub(super) fn planner(&mut self) -> Planner<'_, D> {
+        Planner {
+            open: self.transactions,
+            redactors: &self.options.redactors,
         }
     }
 
@@ -119,20 +127,34 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Placeholder`] with what the database says, [`Error::Spec`], [`Error::Database`].
     pub fn try_placeholder(&mut self, time: Timestamp) -> Result<Option<String>, Error> {
-        self.refresh()?;
-        self.need_tenant()?;
-        let pseudo = self.pseudo.clone();
-        let users = self.described()?.1.users()?.clone();
+        self.transactions.refresh()?;
+        self.transactions.need_tenant()?;
+        let pseudo = self.transactions.application.pseudo().clone();
+        let users = self
+            .transactions
+            .application
+            .described()?
+            .1
+            .users()?
+            .clone();
         if !users.is_transactional {
             return Ok(Some(format!(
                 "no placeholder was tried, because changes to table {} cannot be undone",
                 pseudo.table
             )));
         }
-        refuse_without_target(&mut self.database, &pseudo, &users)?;
-        self.begin_transaction()?;
-        let tried = tried_placeholders(&mut self.database, &pseudo, &users, &written(time));
-        self.database.rollback().doing("taking placeholders back")?;
+        refuse_without_target(&mut self.transactions.database, &pseudo, &users)?;
+        self.transactions.begin()?;
+        let tried = tried_placeholders(
+            &mut self.transactions.database,
+            &pseudo,
+            &users,
+            &written(time),
+        );
+        self.transactions
+            .database
+            .rollback()
+            .doing("taking placeholders back")?;
         tried?;
         Ok(None)
     }
@@ -142,9 +164,9 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
     pub fn rows(&mut self, table: &str) -> Result<Vec<Vec<Value>>, Error> {
-        self.refresh()?;
-        self.need_tenant()?;
-        let columns: Vec<String> = match self.described()?.1.table(table) {
+        self.transactions.refresh()?;
+        self.transactions.need_tenant()?;
+        let columns: Vec<String> = match self.transactions.application.described()?.1.table(table) {
             Some(table) => table
                 .catalog
                 .columns
@@ -161,7 +183,7 @@ impl<D: Database> Engine<D> {
             sql: "1=1".to_owned(),
             parameters: Vec::new(),
         };
-        select(&mut self.database, table, &columns, &all, None)
+        select(&mut self.transactions.database, table, &columns, &all, None)
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::disguise::Disguise;
-use super::engine::Engine;
+use super::disguiser::{Disguise, Disguiser};
+use super::holders;
+use super::options::Options;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
@@ -20,12 +21,15 @@ use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::records::chunk_note::{ChunkNote, ChunkNotes, Marked};
 use crate::records::credential::Credential;
+use crate::records::hold::cohort;
 use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::ApplyContext;
 use crate::transaction::intent::{self, Intent, PLAN_BYTES};
+use crate::transaction::once::{Names, Once};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::Order;
+use crate::transaction::transactions::Transactions;
 
 /// The most rows that a chunk touches, by default.
 pub const CHUNK_ROWS: u32 = 1_000;
@@ -51,10 +55,9 @@ pub struct Halted {
 }
 
 /// The salt of the current tenant, and the user whose rows a disguise means, if one.
-pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
+type Whom<'a> = (&'a [u8], Option<&'a Value>);
 /// The work that the last chunk does in addition, in its transaction.
-pub(super) type Last<'a, D> =
-    dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
+type Last<'a, D> = dyn FnMut(&mut Transactions<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
 
 /// The owners whose rows a disguise in chunks covers.
 pub(super) enum Whose {
@@ -86,7 +89,13 @@ struct Meant {
     away: Option<PublicKey>,
 }
 
-impl<D: Database> Engine<D> {
+/// The disguises in chunks, from [`Engine::chunks`](crate::Engine::chunks).
+pub struct Chunks<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> Chunks<'_, D> {
     /// Notes that a disguise is to be applied in chunks and returns its handle. No row is touched
     /// yet. The request, with the user in clear, stays in the database until the disguise is done.
     /// A credential is not stored: the caller passes it again with each chunk over placeholders.
@@ -95,28 +104,34 @@ impl<D: Database> Engine<D> {
     /// page. So nothing begins that would have to stop in the middle.
     ///
     /// # Errors
-    /// Those of [`Engine::apply`], except the refusals by constraints of the database.
+    /// Those of [`Engine::apply`](crate::Engine::apply), except the refusals by constraints of the
+    /// database.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = OperationRequest::new("disguise.begin", id.to_string(), user, request.time);
+        let options = self.options;
         let mut is_surveyed = false;
         if user.is_none() && request.over.is_none() {
             let known = request.spec.refuse_unknown(&request.parameters, None);
             let known = known.map_err(Error::from);
             let surveyed = known.and_then(|()| self.survey(id, request, None));
-            self.told(&asked, surveyed)?;
+            self.transactions.told(&asked, surveyed)?;
             is_surveyed = true;
         }
         loop {
-            let begun = self.operation(&asked, |engine| {
-                engine.begun(id, request, &asked, is_surveyed)
+            let begun = self.transactions.operation(&asked, |open| {
+                Chunks {
+                    transactions: open,
+                    options,
+                }
+                .begun(id, request, &asked, is_surveyed)
             })?;
             let Begun::Unsurveyed(owners) = begun else {
                 return Ok(id);
             };
             let surveyed = self.survey(id, request, owners.as_deref());
-            self.told(&asked, surveyed)?;
+            self.transactions.told(&asked, surveyed)?;
             is_surveyed = true;
         }
     }
@@ -133,11 +148,12 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         request.spec.refuse_unknown(&request.parameters, None)?;
         request.end()?;
-        let context = self.context(user)?;
-        self.refuse_absent(&context, request)?;
-        let owners = self.owners(&context, request)?;
-        self.steps(request, owners.as_deref())?;
-        let public_key = self.may_be_hidden(&context, user)?;
+        let mut disguiser = self.disguiser();
+        let context = disguiser.context(user)?;
+        disguiser.refuse_absent(&context, request)?;
+        let owners = disguiser.owners(&context, request)?;
+        disguiser.steps(request, owners.as_deref())?;
+        let public_key = disguiser.may_be_hidden(&context, user)?;
         if context.held.has_people() && !is_surveyed {
             return Ok(Begun::Unsurveyed(owners));
         }
@@ -153,10 +169,10 @@ impl<D: Database> Engine<D> {
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
         };
-        intent::put(&mut self.database, id, &intent)?;
+        intent::put(&mut self.transactions.database, id, &intent)?;
         let key = intent.public_key.as_ref();
         let payload = Payload::new().described(&context.salt, request, key);
-        self.done(asked, payload)?;
+        self.transactions.done(asked, payload)?;
         Ok(Begun::Noted)
     }
 
@@ -165,9 +181,10 @@ impl<D: Database> Engine<D> {
     /// ends the disguise; one of everybody goes on without the people who revealed it.
     ///
     /// # Errors
-    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then
-    /// nothing of this chunk has changed; [`Error::Value`] when the schema changed since it was
-    /// begun, when a credential is missing, and when somebody else has the id of its person by now.
+    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of
+    /// [`Engine::apply`](crate::Engine::apply), and then nothing of this chunk has changed;
+    /// [`Error::Value`] when the schema changed since it was begun, when a credential is missing,
+    /// and when somebody else has the id of its person by now.
     pub fn proceed(
         &mut self,
         id: DisguiseId,
@@ -180,7 +197,7 @@ impl<D: Database> Engine<D> {
     /// Applies the next chunk of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
-    /// Those of [`Engine::proceed`], and [`Error::WrongCredential`].
+    /// Those of [`Chunks::proceed`], and [`Error::WrongCredential`].
     pub fn proceed_over(
         &mut self,
         id: DisguiseId,
@@ -192,43 +209,46 @@ impl<D: Database> Engine<D> {
     }
 
     /// Applies the next chunk; `last` runs in the transaction of the last one.
-    pub(super) fn advance(
+    fn advance(
         &mut self,
         (id, over): (DisguiseId, Option<&Credential<'_>>),
         rows: u32,
         time: Timestamp,
         last: &mut Last<'_, D>,
     ) -> Result<Progress, Error> {
-        let read = |engine: &mut Self| {
-            let intent = intent::read(&mut engine.database, id)?;
+        let read = |open: &mut Transactions<D>| {
+            let intent = intent::read(&mut open.database, id)?;
             let (file, time) = (intent.order.parsed()?, intent.time()?);
             Ok((intent, file, time))
         };
-        let read = self.tried(|engine, read| engine.transaction(read), read);
+        let read = self.transactions.tried_in_one(read);
         let unknown = OperationRequest::new("disguise.apply", id.to_string(), None, time);
-        let (intent, file, begun) = self.told(&unknown, read)?;
+        let (intent, file, begun) = self.transactions.told(&unknown, read)?;
         let mut request = intent.order.request(&file, begun);
         request.over = over.filter(|_| intent.over).map(Credential::again);
         let user = request.user.as_ref();
+        let options = self.options;
         let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
-        self.operation(&asked, |engine| {
+        self.transactions.operation(&asked, |open| {
             // Read again, because now no other connection can continue it.
-            let mut intent = intent::read(&mut engine.database, id)?;
-            let steps = engine.chunk(id, &request, (&mut intent, rows))?;
+            let mut intent = intent::read(&mut open.database, id)?;
+            let mut chunks = Chunks {
+                transactions: open,
+                options,
+            };
+            let steps = chunks.chunk(id, &request, (&mut intent, rows))?;
             let so_far = intent.so_far(id);
             if usize::try_from(intent.place.step).is_ok_and(|step| step < steps) {
-                intent::put(&mut engine.database, id, &intent)?;
-                if engine.request.is_none() {
-                    engine.check_deferred()?;
-                }
+                intent::put(&mut open.database, id, &intent)?;
+                open.check_put_off()?;
                 return Ok(Progress::Going(so_far));
             }
-            intent::remove(&mut engine.database, id)?;
-            let salt = settings::salt(&mut engine.database)?;
+            intent::remove(&mut open.database, id)?;
+            let salt = settings::salt(&mut open.database)?;
             let key = intent.public_key.as_ref();
             let payload = Payload::of_applied(&so_far);
-            engine.done(&asked, payload.described(&salt, &request, key))?;
-            last(engine, (&salt, user), &so_far)?;
+            open.done(&asked, payload.described(&salt, &request, key))?;
+            last(open, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))
         })
     }
@@ -236,7 +256,7 @@ impl<D: Database> Engine<D> {
     /// Applies all remaining chunks of a disguise; `now` gives the time of each.
     ///
     /// # Errors
-    /// Those of [`Engine::proceed`]; committed chunks stay done, and the next call continues after
+    /// Those of [`Chunks::proceed`]; committed chunks stay done, and the next call continues after
     /// them.
     pub fn finish(
         &mut self,
@@ -250,7 +270,7 @@ impl<D: Database> Engine<D> {
     /// Applies all chunks of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
-    /// Those of [`Engine::proceed_over`].
+    /// Those of [`Chunks::proceed_over`].
     pub fn finish_over(
         &mut self,
         id: DisguiseId,
@@ -265,13 +285,39 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Begins a disguise and applies all of its chunks; `now` gives the time of each. If the first
-    /// is refused, the disguise is cancelled, so that no later [`Engine::unfinished`] finds it.
+    /// Does all chunks that are left of a disguise, like [`Chunks::finish_over`], which was begun by a request that may be asked
+    /// again: the last chunk keeps the answer that `answer` gives, in the place of what was kept when it was begun.
     ///
     /// # Errors
-    /// Those of [`Engine::begin`] and [`Engine::proceed_over`]. They carry the handle of a disguise
+    /// Those of [`Chunks::finish_over`].
+    pub fn finish_once(
+        &mut self,
+        (id, over): (DisguiseId, Option<&Credential<'_>>),
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+        once: &Once<'_>,
+        mut answer: impl FnMut(&Applied) -> Vec<u8>,
+    ) -> Result<Applied, Error> {
+        let mut keep = |open: &mut Transactions<D>, (salt, user): Whom<'_>, applied: &Applied| {
+            let names = Names::new(&open.database, salt, once)?;
+            let cohort = user.map(|user| cohort(salt, &user.principal()));
+            names.keep(&mut open.database, cohort, &answer(applied))
+        };
+        loop {
+            let progress = self.advance((id, over), rows, now(), &mut keep)?;
+            if let Progress::Done(applied) = progress {
+                return Ok(applied);
+            }
+        }
+    }
+
+    /// Begins a disguise and applies all of its chunks; `now` gives the time of each. If the first
+    /// is refused, the disguise is cancelled, so that no later [`Chunks::unfinished`] finds it.
+    ///
+    /// # Errors
+    /// Those of [`Chunks::begin`] and [`Chunks::proceed_over`]. They carry the handle of a disguise
     /// that is begun still and can be continued, cancelled or revealed.
-    pub fn apply_in_chunks(
+    pub fn apply(
         &mut self,
         request: &ApplyRequest<'_>,
         rows: u32,
@@ -297,16 +343,16 @@ impl<D: Database> Engine<D> {
     /// Cancels a disguise of which no chunk is done. Returns whether it is gone.
     fn withdraw(&mut self, id: DisguiseId, time: Timestamp) -> Result<bool, Error> {
         let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
-        self.operation(&asked, |engine| {
-            let Some(intent) = intent::find(&mut engine.database, id)? else {
+        self.transactions.operation(&asked, |open| {
+            let Some(intent) = intent::find(&mut open.database, id)? else {
                 return Ok(true);
             };
             // Another connection may have continued it meanwhile.
             if intent.place != Place::START || intent.hidden() > 0 {
                 return Ok(false);
             }
-            intent::remove(&mut engine.database, id)?;
-            engine.done(&asked, Payload::new().with("hidden", 0))?;
+            intent::remove(&mut open.database, id)?;
+            open.done(&asked, Payload::new().with("hidden", 0))?;
             Ok(true)
         })
     }
@@ -316,7 +362,8 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
     pub fn unfinished(&mut self) -> Result<Vec<DisguiseId>, Error> {
-        self.transaction(|engine| intent::list(&mut engine.database))
+        self.transactions
+            .transaction(|open| intent::list(&mut open.database))
     }
 
     /// Checks, before anything is changed, that records can be kept for everybody who is meant, and
@@ -328,60 +375,20 @@ impl<D: Database> Engine<D> {
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,
     ) -> Result<(), Error> {
+        let options = self.options;
         let (mut place, mut more) = (Place::START, true);
         while more {
             let from = place.clone();
-            let look = |engine: &mut Self| {
+            let look = |open: &mut Transactions<D>| {
                 // The transaction may be tried again.
                 place.clone_from(&from);
-                let context = engine.context(request.user.as_ref())?;
-                engine.surveyed(&context, (id, request), owners, &mut place)
+                let mut disguiser = Disguiser { open, options };
+                let context = disguiser.context(request.user.as_ref())?;
+                disguiser.surveyed(&context, (id, request), owners, &mut place)
             };
-            more = self.tried(|engine, look| engine.transaction(look), look)?;
+            more = self.transactions.tried_in_one(look)?;
         }
         Ok(())
-    }
-
-    /// Refuses held rows of one user, in the current transaction.
-    pub(super) fn refuse_stakes(
-        &mut self,
-        context: &ApplyContext,
-        (id, request): (DisguiseId, &ApplyRequest<'_>),
-        owners: Option<&[Value]>,
-    ) -> Result<(), Error> {
-        let mut place = Place::START;
-        if request.user.is_none() || !context.held.has_people() {
-            return Ok(());
-        }
-        while self.surveyed(context, (id, request), owners, &mut place)? {}
-        Ok(())
-    }
-
-    /// Checks the next page of rows. Returns whether there are more.
-    fn surveyed(
-        &mut self,
-        context: &ApplyContext,
-        (id, request): (DisguiseId, &ApplyRequest<'_>),
-        owners: Option<&[Value]>,
-        place: &mut Place,
-    ) -> Result<bool, Error> {
-        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
-        let steps = self.steps(request, owners)?;
-        let disguise = Disguise {
-            id,
-            request,
-            owners,
-            forgotten: &Forgotten::default(),
-            earlier: None,
-            away: None,
-            most: None,
-        };
-        let mut more = false;
-        self.disguise(context, disguise, |work| {
-            more = Chunk::new(work, &steps).survey(place, rows)?;
-            Ok(())
-        })?;
-        Ok(more)
     }
 
     /// Disguises the next rows and moves the intent behind them. Returns the number of steps.
@@ -399,10 +406,11 @@ impl<D: Database> Engine<D> {
             });
         }
         let user = request.user.as_ref();
-        let context = self.context(user)?;
+        let context = self.disguiser().context(user)?;
         context.refuse_other_person(user, intent.public_key.as_ref())?;
         let meant = self.meant(id, &context, request, intent)?;
-        let steps = self.steps(request, meant.owners.as_deref())?;
+        let mut disguiser = self.disguiser();
+        let steps = disguiser.steps(request, meant.owners.as_deref())?;
         let disguise = Disguise {
             id,
             request,
@@ -413,7 +421,7 @@ impl<D: Database> Engine<D> {
             most: None,
         };
         let place = &mut intent.place;
-        let (done, public_key) = self.disguise(&context, disguise, |work| {
+        let (done, public_key) = disguiser.disguise(&context, disguise, |work| {
             Chunk::new(work, &steps).advance(place, rows)
         })?;
         intent.public_key = public_key;
@@ -426,20 +434,11 @@ impl<D: Database> Engine<D> {
         Ok(steps.len())
     }
 
-    /// Returns the key of the user, if one is meant; refuses a user who is not registered, or held.
-    pub(super) fn may_be_hidden(
-        &self,
-        context: &ApplyContext,
-        user: Option<&Value>,
-    ) -> Result<Option<PublicKey>, Error> {
-        let Some(user) = user else {
-            return Ok(None);
-        };
-        context.held.refuse_person(&context.salt, user)?;
-        let known = context.key_of(user).cloned();
-        known.map(Some).ok_or_else(|| Error::NotRegistered {
-            table: self.pseudo.table.clone(),
-        })
+    fn disguiser(&mut self) -> Disguiser<'_, D> {
+        Disguiser {
+            open: self.transactions,
+            options: self.options,
+        }
     }
 
     /// Returns the owners whose rows the next chunk covers.
@@ -465,9 +464,9 @@ impl<D: Database> Engine<D> {
                         .to_owned(),
                 });
             };
-            let holder = self.holder_on(context, user, over)?;
+            let holder = self.disguiser().holder_on(context, user, over)?;
             let before = holder.reach().present_before(id);
-            owners.append(&mut self.acts_as(&holder, before)?);
+            owners.append(&mut holders::acts_as(self.transactions, &holder, before)?);
             away = Some(holder.public().clone());
         }
         Ok(Meant {
@@ -479,10 +478,13 @@ impl<D: Database> Engine<D> {
     /// Returns a hash of the changes of a disguise, the tables and their order.
     fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
         let user = request.user.as_ref().map(std::slice::from_ref);
-        self.refresh()?;
+        self.transactions.refresh()?;
         // Further values that stand for the person change with each chunk, as their rows go.
         let said = (&request.parameters, &Spellings::new());
-        let steps: Vec<Step> = self.planned_by_id(request.spec, said, user)?;
+        let steps: Vec<Step> =
+            self.disguiser()
+                .planner()
+                .planned_by_id(request.spec, said, user)?;
         let mut hash = Sha256::new();
         for step in steps {
             hash.update(format!(

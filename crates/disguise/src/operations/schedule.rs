@@ -1,9 +1,10 @@
-//! Due work: disguises whose grace period is over, and records that have ended.
+//! The schedule: disguises whose grace period is over, and records that have ended.
 
 use probity_format::Timestamp;
 
-use super::engine::Engine;
-pub use super::unregister::Rowless;
+use super::disguiser::Disguiser;
+use super::options::Options;
+use super::unregister::{Rowless, rowless};
 use crate::crypto::random;
 use crate::database::Database;
 use crate::database::value::Value;
@@ -14,6 +15,7 @@ use crate::records::refusal;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order, Scheduled};
+use crate::transaction::transactions::Transactions;
 use crate::transaction::{intent, once};
 
 /// The most records that one transaction of a sweep destroys.
@@ -37,41 +39,46 @@ pub struct Swept {
     pub rowless: Rowless,
 }
 
-impl<D: Database> Engine<D> {
-    /// Schedules a disguise for `due`. Until [`Engine::sweep`] applies it, [`Engine::cancel`] stops
+/// The disguises that are to come and the records that end, from [`Engine::schedule`](crate::Engine::schedule).
+pub struct Schedule<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> Schedule<'_, D> {
+    /// Schedules a disguise for `due`. Until [`Schedule::sweep`] applies it, [`Schedule::cancel`] stops
     /// it. Specification and user lie in the database in clear until then, as the rows do. The
     /// schedule belongs to the person alone: a later holder of the same id is left alone.
     ///
     /// # Errors
-    /// Those of [`Engine::apply`] now, and [`Error::Value`] with a credential, which is not stored.
-    pub fn schedule(
-        &mut self,
-        request: &ApplyRequest<'_>,
-        due: Timestamp,
-    ) -> Result<DisguiseId, Error> {
+    /// Those of [`Engine::apply`](crate::Engine::apply) now, and [`Error::Value`] with a credential, which is not stored.
+    pub fn add(&mut self, request: &ApplyRequest<'_>, due: Timestamp) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = OperationRequest::new("disguise.schedule", id.to_string(), user, request.time);
-        self.operation(&asked, |engine| {
+        let options = self.options;
+        self.transactions.operation(&asked, |open| {
             if request.over.is_some() {
                 return Err(Error::Value {
                     what: "a credential is not kept for a disguise that comes later".to_owned(),
                 });
             }
             request.end()?;
-            engine.check(request.spec, &request.parameters)?;
-            let context = engine.context(user)?;
-            engine.refuse_absent(&context, request)?;
-            let key = engine.may_be_hidden(&context, user)?;
-            let owners = engine.owners(&context, request)?;
-            let steps = engine.steps(request, owners.as_deref())?;
-            engine.refuse_left_behind(&steps, user)?;
-            engine.refuse_stakes(&context, (id, request), owners.as_deref())?;
+            let mut disguiser = Disguiser { open, options };
+            let mut planner = disguiser.planner();
+            planner.check(request.spec, &request.parameters)?;
+            let context = disguiser.context(user)?;
+            disguiser.refuse_absent(&context, request)?;
+            let key = disguiser.may_be_hidden(&context, user)?;
+            let owners = disguiser.owners(&context, request)?;
+            let steps = disguiser.steps(request, owners.as_deref())?;
+            disguiser.planner().refuse_left_behind(&steps, user)?;
+            disguiser.refuse_stakes(&context, (id, request), owners.as_deref())?;
             let payload = Payload::new().with("due", due.nanoseconds());
             let payload = payload.described(&context.salt, request, key.as_ref());
             let order = Order::of(request).bound_to(key);
-            scheduled::put(&mut engine.database, id, due, &order)?;
-            engine.done(&asked, payload)
+            scheduled::put(&mut open.database, id, due, &order)?;
+            open.done(&asked, payload)
         })?;
         Ok(id)
     }
@@ -82,14 +89,14 @@ impl<D: Database> Engine<D> {
     /// [`Error::NoSuchDisguise`] when it was applied or cancelled already, [`Error::Database`], [`Error::Audit`].
     pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
         let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
-        self.operation(&asked, |engine| {
-            let database = &mut engine.database;
+        self.transactions.operation(&asked, |open| {
+            let database = &mut open.database;
             let Some(intent) = intent::find(database, id)? else {
                 scheduled::take(database, id)?;
-                return engine.done(&asked, Payload::new());
+                return open.done(&asked, Payload::new());
             };
             intent::remove(database, id)?;
-            engine.done(&asked, Payload::new().with("hidden", intent.hidden()))
+            open.done(&asked, Payload::new().with("hidden", intent.hidden()))
         })
     }
 
@@ -97,8 +104,9 @@ impl<D: Database> Engine<D> {
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
-    pub fn scheduled(&mut self, user: Option<&Value>) -> Result<Vec<Scheduled>, Error> {
-        self.transaction(|engine| scheduled::list(&mut engine.database, user))
+    pub fn list(&mut self, user: Option<&Value>) -> Result<Vec<Scheduled>, Error> {
+        self.transactions
+            .transaction(|open| scheduled::list(&mut open.database, user))
     }
 
     /// Applies what is due and destroys the records of disguises that have ended, in transactions of at most
@@ -109,7 +117,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was committed before stays done.
     pub fn sweep(&mut self, time: Timestamp) -> Result<Swept, Error> {
         let mut swept = Swept::default();
-        for due in self.scheduled(None)? {
+        for due in self.list(None)? {
             if due.is_due(time) {
                 match self.apply_scheduled(due.id, time) {
                     Ok(applied) => swept.applied.push(applied),
@@ -128,26 +136,28 @@ impl<D: Database> Engine<D> {
                 break;
             }
         }
-        self.transaction(|engine| {
-            once::remove_over(&mut engine.database, time)?;
-            refusal::remove_over(&mut engine.database, time)
+        self.transactions.transaction(|open| {
+            once::remove_over(&mut open.database, time)?;
+            refusal::remove_over(&mut open.database, time)
         })?;
-        swept.rowless = self.rowless()?;
-        swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
+        swept.rowless = rowless(self.transactions)?;
+        swept.held = self
+            .transactions
+            .transaction(|open| deadline::count_over(&mut open.database, time))?;
         Ok(swept)
     }
 
-    /// Returns the expected outcome of [`Engine::sweep`], as far as it is known without doing it.
+    /// Returns the expected outcome of [`Schedule::sweep`], as far as it is known without doing it.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
     pub fn due(&mut self, time: Timestamp) -> Result<Swept, Error> {
-        let scheduled = self.scheduled(None)?;
+        let scheduled = self.list(None)?;
         let due = scheduled.iter().filter(|it| it.is_due(time));
         let due = due.map(|it| it.id).collect();
-        let rowless = self.rowless()?;
-        self.transaction(|engine| {
-            let database = &mut engine.database;
+        let rowless = rowless(self.transactions)?;
+        self.transactions.transaction(|open| {
+            let database = &mut open.database;
             let kept = Kept::find(database, time, None)?;
             let records = Over::find(database, &kept, time, u32::MAX)?.count();
             let all = deadline::count_over(database, time)?;
@@ -162,30 +172,34 @@ impl<D: Database> Engine<D> {
     }
 
     fn apply_scheduled(&mut self, id: DisguiseId, time: Timestamp) -> Result<Applied, Error> {
-        let order = self.transaction(|engine| scheduled::read(&mut engine.database, id))?;
+        let order = self
+            .transactions
+            .transaction(|open| scheduled::read(&mut open.database, id))?;
         let file = order.parsed()?;
         let request = order.request(&file, time);
         let user = request.user.as_ref();
         let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
-        self.operation(&asked, |engine| {
-            scheduled::take(&mut engine.database, id)?;
-            let context = engine.context(user)?;
+        let options = self.options;
+        self.transactions.operation(&asked, |open| {
+            scheduled::take(&mut open.database, id)?;
+            let mut disguiser = Disguiser { open, options };
+            let context = disguiser.context(user)?;
             context.refuse_other_person(user, order.key())?;
-            engine.applied(id, &request, &asked, (&Forgotten::default(), None))
+            disguiser.applied(id, &request, &asked, (&Forgotten::default(), None))
         })
     }
 
     fn destroy_over(&mut self, time: Timestamp, kept: &mut Option<Kept>) -> Result<u64, Error> {
         let asked = OperationRequest::new("disguise.expire", String::new(), None, time);
-        self.operation(&asked, |engine| {
-            let database = &mut engine.database;
+        self.transactions.operation(&asked, |open| {
+            let database = &mut open.database;
             let now = Kept::find(database, time, kept.take())?;
             let over = Over::find(database, &now, time, SWEEP_RECORDS)?;
             *kept = Some(now);
             if over.count() > 0 {
                 over.destroy(database)?;
                 let payload = Payload::new().with("records", over.count());
-                engine.done(&asked, payload.with("disguises", over.disguises))?;
+                open.done(&asked, payload.with("disguises", over.disguises))?;
             }
             Ok(over.count())
         })

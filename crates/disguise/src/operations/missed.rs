@@ -1,11 +1,13 @@
-//! After a backup was restored: what the log says was done since is done again, as far as that needs no secret.
+//! Missed operations, after a backup was restored: what the log says was done since is done again, as far as that needs no secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::chunk::going_on;
-use super::engine::Engine;
+use super::chunks::going_on;
+use super::decay::note_state;
+use super::disguiser::Disguiser;
+use super::options::Options;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_obstacles::{Ending, Ground, end, ending};
@@ -24,9 +26,10 @@ use crate::transaction::audit::OperationRequest;
 use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order};
+use crate::transaction::transactions::Transactions;
 use crate::transaction::{intent, once, record_names};
 
-/// A request of [`Engine::replay`].
+/// A request of [`Missed::replay`].
 pub struct ReplayRequest<'a> {
     /// The operations of the log, in its order.
     pub told: &'a [LoggedOperation],
@@ -83,24 +86,32 @@ impl Replayability {
     }
 }
 
-impl<D: Database> Engine<D> {
+/// The operations that the database has missed since its backup, from
+/// [`Engine::missed`](crate::Engine::missed).
+pub struct Missed<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> Missed<'_, D> {
     /// Returns the operations of the log that the database has missed, oldest first; changes
     /// nothing.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
-    pub fn missed(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
-        self.refresh()?;
-        self.transaction(|engine| {
-            let replay = Replay::new(engine, request)?;
+    pub fn list(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
+        self.transactions.refresh()?;
+        self.transactions.transaction(|open| {
+            let replay = Replay::new(open, request)?;
             let subjects = replay.missing.iter().filter_map(|it| it.subject.as_ref());
             let people = subjects.filter_map(|it| replay.people.get(it));
-            let users = (engine.pseudo.table.as_str(), engine.pseudo.id.as_str());
-            let mut ground = Ground::of(&mut engine.database, people, &replay.changed, users)?;
+            let pseudo = open.application.pseudo();
+            let users = (pseudo.table.as_str(), pseudo.id.as_str());
+            let mut ground = Ground::of(&mut open.database, people, &replay.changed, users)?;
             let mut all = Vec::with_capacity(replay.missing.len());
             for told in &replay.missing {
                 let outlook = match replay.deed(told) {
-                    Ok(deed) => match engine.looked(&mut ground, &deed)? {
+                    Ok(deed) => match looked(open, &mut ground, &deed)? {
                         Ok(Ending { rest: None, .. }) => Replayability::Possible,
                         Ok(Ending {
                             rest: Some(why), ..
@@ -127,8 +138,10 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
     /// refused for one operation is in the answer.
     pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
-        self.refresh()?;
-        let replay = self.transaction(|engine| Replay::new(engine, request))?;
+        self.transactions.refresh()?;
+        let replay = self
+            .transactions
+            .transaction(|open| Replay::new(open, request))?;
         let mut all = Vec::with_capacity(replay.missing.len());
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
@@ -140,45 +153,16 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    /// Returns the disguises that end with an action, or why it may not be done in the database as
-    /// it is.
-    fn stands(
-        &mut self,
-        replay: &Replay<'_>,
-        deed: &ReplayAction<'_>,
-    ) -> Result<Result<Ending, String>, Error> {
-        let (person, users) = (deed.person(), (&*self.pseudo.table, &*self.pseudo.id));
-        let mut ground = Ground::of(&mut self.database, person, &replay.changed, users)?;
-        self.looked(&mut ground, deed)
-    }
-
-    fn looked(
-        &mut self,
-        ground: &mut Ground<'_>,
-        deed: &ReplayAction<'_>,
-    ) -> Result<Result<Ending, String>, Error> {
-        if let Err(why) = ground.follow(deed) {
-            return Ok(Err(why));
-        }
-        if let ReplayAction::Apply { request, .. } = deed
-            && let Some(user) = &request.user
-            && request.spec.removes(&self.pseudo.table)
-        {
-            ground.leaves(user);
-        }
-        match deed.ends() {
-            Some(ends) => ending(&mut self.database, ends, deed.person()),
-            None => Ok(Ok(Ending::default())),
-        }
-    }
-
     fn done_again(
         &mut self,
         replay: &Replay<'_>,
         (told, deed): (&LoggedOperation, &ReplayAction<'_>),
         time: Timestamp,
     ) -> Result<Replayability, Error> {
-        let ending = match self.transaction(|engine| engine.stands(replay, deed))? {
+        let ending = match self
+            .transactions
+            .transaction(|open| stands(open, replay, deed))?
+        {
             Ok(ending) => ending,
             Err(why) => return Ok(Replayability::Not(why)),
         };
@@ -205,19 +189,20 @@ impl<D: Database> Engine<D> {
     ) -> Result<Option<String>, Error> {
         let key = told.key.clone();
         let asked = OperationRequest::new("disguise.replay", key, deed.person(), time);
-        self.operation(&asked, |engine| {
+        let options = self.options;
+        self.transactions.operation(&asked, |open| {
             // Somebody may have changed a key or placed a hold since it was looked at.
-            let ending = engine.stands(replay, deed)?;
+            let ending = stands(open, replay, deed)?;
             let ending = ending.map_err(|what| Error::Value { what })?;
             if ending.rest.is_none() {
-                operation::remember(&mut engine.database, told.id)?;
+                operation::remember(&mut open.database, told.id)?;
             }
             if let Some(ends) = deed.ends() {
-                end(&mut engine.database, &ending, (ends, deed.person()))?;
+                end(&mut open.database, &ending, (ends, deed.person()))?;
             }
             match deed {
                 ReplayAction::Apply { .. } => {
-                    return engine.apply_again(deed, &asked).map(|()| None);
+                    return apply_again((open, options), deed, &asked).map(|()| None);
                 }
                 ReplayAction::Schedule {
                     id,
@@ -225,31 +210,26 @@ impl<D: Database> Engine<D> {
                     key,
                     due,
                 } => {
-                    unschedule(&mut engine.database, *id)?;
+                    unschedule(&mut open.database, *id)?;
                     let order = Order::of(request).bound_to(key.clone());
-                    scheduled::put(&mut engine.database, *id, *due, &order)?;
+                    scheduled::put(&mut open.database, *id, *due, &order)?;
                 }
                 ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
-                        unschedule(&mut engine.database, id)?;
+                        unschedule(&mut open.database, id)?;
                     }
                 }
                 ReplayAction::Register(user, key) => {
-                    give_key(&mut engine.database, user, key.clone())?;
+                    give_key(&mut open.database, user, key.clone())?;
                 }
-                ReplayAction::Unregister(key) => unregister_again(&mut engine.database, key)?,
+                ReplayAction::Unregister(key) => unregister_again(&mut open.database, key)?,
                 ReplayAction::HoldPerson(id, user) => {
-                    hold_again(&mut engine.database, told, *id, Holding::Person(user))?;
+                    hold_again(&mut open.database, told, *id, Holding::Person(user))?;
                 }
                 ReplayAction::HoldDisguise(id, disguise) => {
-                    hold_again(
-                        &mut engine.database,
-                        told,
-                        *id,
-                        Holding::Disguise(*disguise),
-                    )?;
+                    hold_again(&mut open.database, told, *id, Holding::Disguise(*disguise))?;
                 }
-                ReplayAction::Lift(id) => match hold::lift(&mut engine.database, *id) {
+                ReplayAction::Lift(id) => match hold::lift(&mut open.database, *id) {
                     Ok(()) | Err(Error::NoSuchHold) => {}
                     Err(error) => return Err(error),
                 },
@@ -259,52 +239,75 @@ impl<D: Database> Engine<D> {
                     records,
                     ..
                 } => {
-                    destroy(&mut engine.database, records)?;
-                    forget_answers(&mut engine.database, person.as_ref())?;
-                    unregister_leaver(&mut engine.database, leaver.as_ref())?;
+                    destroy(&mut open.database, records)?;
+                    forget_answers(&mut open.database, person.as_ref())?;
+                    unregister_leaver(&mut open.database, leaver.as_ref())?;
                 }
                 ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
             }
-            engine.done(&asked, Payload::new())?;
+            open.done(&asked, Payload::new())?;
             Ok(ending.rest)
         })
     }
+}
 
-    fn apply_again(
-        &mut self,
-        deed: &ReplayAction<'_>,
-        asked: &OperationRequest<'_>,
-    ) -> Result<(), Error> {
-        let ReplayAction::Apply {
-            id,
-            request,
-            forgotten,
-            is_decay,
-            ..
-        } = deed
-        else {
-            return Ok(());
-        };
-        unschedule(&mut self.database, *id)?;
-        let earlier = going_on(&mut self.database, *id)?.map(|_whose| PreviousChunks::default());
-        let context = self.context(request.user.as_ref())?;
-        self.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
-        if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
-            self.mark(request.spec, user)?;
-        }
-        intent::remove(&mut self.database, *id)
-    }
+/// Returns the disguises that end with an action, or why it may not be done in the database as
+/// it is.
+fn stands<D: Database>(
+    open: &mut Transactions<D>,
+    replay: &Replay<'_>,
+    deed: &ReplayAction<'_>,
+) -> Result<Result<Ending, String>, Error> {
+    let pseudo = open.application.pseudo();
+    let (person, users) = (deed.person(), (&*pseudo.table, &*pseudo.id));
+    let mut ground = Ground::of(&mut open.database, person, &replay.changed, users)?;
+    looked(open, &mut ground, deed)
+}
 
-    /// Everybody in the users table, by all names that entries may have for them.
-    pub(super) fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
-        let mut people = BTreeMap::new();
-        for id in self.user_ids()? {
-            for name in self.naming.all(salt, &id.principal())? {
-                people.insert(name, id.clone());
-            }
-        }
-        Ok(people)
+fn looked<D: Database>(
+    open: &mut Transactions<D>,
+    ground: &mut Ground<'_>,
+    deed: &ReplayAction<'_>,
+) -> Result<Result<Ending, String>, Error> {
+    if let Err(why) = ground.follow(deed) {
+        return Ok(Err(why));
     }
+    if let ReplayAction::Apply { request, .. } = deed
+        && let Some(user) = &request.user
+        && request.spec.removes(&open.application.pseudo().table)
+    {
+        ground.leaves(user);
+    }
+    match deed.ends() {
+        Some(ends) => ending(&mut open.database, ends, deed.person()),
+        None => Ok(Ok(Ending::default())),
+    }
+}
+
+fn apply_again<D: Database>(
+    (open, options): (&mut Transactions<D>, &Options),
+    deed: &ReplayAction<'_>,
+    asked: &OperationRequest<'_>,
+) -> Result<(), Error> {
+    let ReplayAction::Apply {
+        id,
+        request,
+        forgotten,
+        is_decay,
+        ..
+    } = deed
+    else {
+        return Ok(());
+    };
+    unschedule(&mut open.database, *id)?;
+    let earlier = going_on(&mut open.database, *id)?.map(|_whose| PreviousChunks::default());
+    let mut disguiser = Disguiser { open, options };
+    let context = disguiser.context(request.user.as_ref())?;
+    disguiser.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
+    if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
+        note_state(open, request.spec, user)?;
+    }
+    intent::remove(&mut open.database, *id)
 }
 
 /// Destroys what is called so, and notes that it is none any more.

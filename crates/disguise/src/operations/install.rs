@@ -1,0 +1,78 @@
+//! The installation: the tables of the engine, and the stored description of the application.
+
+use super::engine::{Engine, stored_description};
+use crate::database::Database;
+use crate::error::Error;
+use crate::records::installation::{self, Installation};
+use crate::records::settings;
+use crate::spec::description;
+use crate::transaction::transactions::Transactions;
+
+impl<D: Database> Engine<D> {
+    /// Creates missing tables of the engine and stores the description of the application, so that
+    /// a reveal needs no file. Nothing of the application is changed.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
+    pub fn install(&mut self) -> Result<(), Error> {
+        self.transactions.refresh()?;
+        let application = &self.transactions.application;
+        let text = description(application.schema(), application.pseudo()).map_err(|error| {
+            Error::Value {
+                what: error.to_string(),
+            }
+        })?;
+        let database = &mut self.transactions.database;
+        let installation = Installation::new(database.dialect(), &text);
+        if installation.is_done(database)? {
+            return Ok(());
+        }
+        installation::lock(database)?;
+        let outcome = prepare(&mut self.transactions, &installation);
+        installation::unlock(&mut self.transactions.database);
+        outcome
+    }
+}
+
+/// Prepares the database under the installation lock. The tables come first, because `MariaDB`
+/// ends the transaction with each of them; without a salt they do not count as installed.
+fn prepare<D: Database>(
+    transactions: &mut Transactions<D>,
+    installation: &Installation<'_>,
+) -> Result<(), Error> {
+    if !installation.has_tables(&mut transactions.database)? {
+        transactions.transaction_of_all(|open| installation::create(&mut open.database))?;
+    }
+    let work = |open: &mut Transactions<D>| {
+        installation.note_tables(&mut open.database)?;
+        refuse_other_tenancy(open)?;
+        if installation.is_described(&mut open.database)? {
+            return Ok(());
+        }
+        settings::put_description(&mut open.database, installation.description)
+    };
+    transactions.tried_of_all(work)
+}
+
+/// Refuses to introduce tenants, or to give them up, while anybody is registered or anything is
+/// hidden.
+fn refuse_other_tenancy<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
+    let before = match stored_description(&mut open.database) {
+        Ok((before, _)) => before,
+        Err(Error::NotInstalled) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let what = match (before.has_tenants(), open.application.has_tenants()) {
+        (false, true) => "people are registered without a tenant",
+        (true, false) => "people are registered as those of tenants",
+        _ => return Ok(()),
+    };
+    if settings::is_in_use(&mut open.database)? {
+        return Err(Error::Tenant {
+            what: format!(
+                "{what}; reveal what is hidden and forget everybody before the description changes"
+            ),
+        });
+    }
+    Ok(())
+}

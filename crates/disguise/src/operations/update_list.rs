@@ -1,0 +1,145 @@
+//! The list of updates: how rows change while they are disguised.
+
+use probity_format::Timestamp;
+
+use super::options::Options;
+use crate::database::Database;
+use crate::error::{Error, SpecError};
+use crate::execute::update::{self, Mapping, Recorded};
+use crate::transaction::application::Application;
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::payload::Payload;
+use crate::transaction::transactions::Transactions;
+
+/// The longest name of an update.
+const NAME_BYTES_MAX: usize = 200;
+
+/// The updates that are recorded, from [`Engine::updates`](crate::Engine::updates).
+pub struct UpdateList<'e, D: Database> {
+    pub(super) transactions: &'e mut Transactions<D>,
+    pub(super) options: &'e Options,
+}
+
+impl<D: Database> UpdateList<'_, D> {
+    /// Records updates, in order, after the migrations that changed the rows that are not disguised: rows that are
+    /// disguised now meet them when they are revealed. Best done in one go with the migration; nobody may disguise
+    /// anything in between.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when they do not lead to the schema as it is, or a name is known already;
+    /// [`Error::Database`]. Nothing has changed then.
+    pub fn record(&mut self, updates: &[Mapping], time: Timestamp) -> Result<(), Error> {
+        let records = updates.iter().map(|mapping| Recorded {
+            name: mapping.name.clone(),
+            mapping: Some(mapping.clone()),
+        });
+        let records: Vec<Recorded> = records.collect();
+        let key = names(&records);
+        let asked = OperationRequest::new("disguise.update", key, None, time);
+        self.transactions.operation_of_all(&asked, |open| {
+            open.refresh()?;
+            for mapping in updates {
+                refuse_unfit(&open.application, mapping)?;
+            }
+            append(open, &records, &asked)
+        })
+    }
+
+    /// Records the update by code that [`Options::set_update`] gave under `name`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when there is no such code or the name is known already; [`Error::Database`].
+    pub fn record_code(&mut self, name: &str, time: Timestamp) -> Result<(), Error> {
+        if !self.options.updates.contains_key(name) {
+            let what = format!("there is no code for update {name}");
+            return Err(Error::Value { what });
+        }
+        let record = Recorded {
+            name: name.to_owned(),
+            mapping: None,
+        };
+        let asked = OperationRequest::new("disguise.update", name.to_owned(), None, time);
+        self.transactions.operation_of_all(&asked, |open| {
+            append(open, std::slice::from_ref(&record), &asked)
+        })
+    }
+
+    /// Puts another mapping in the place of one that was recorded under the same name, for instance because it does
+    /// not fit what is hidden. Records that met the old one stay as it made them.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when it does not lead to the schema as it is, [`Error::Value`] when there is none of this name;
+    /// [`Error::Database`].
+    pub fn replace(&mut self, mapping: &Mapping, time: Timestamp) -> Result<(), Error> {
+        let asked = OperationRequest::new("disguise.update", mapping.name.clone(), None, time);
+        self.transactions.operation_of_all(&asked, |open| {
+            open.refresh()?;
+            refuse_unfit(&open.application, mapping)?;
+            let mut all = update::recorded(&mut open.database)?;
+            let place = all.iter_mut().find(|it| it.name == mapping.name);
+            let Some(place) = place else {
+                let what = format!("there is no update {}", mapping.name);
+                return Err(Error::Value { what });
+            };
+            place.mapping = Some(mapping.clone());
+            update::put(&mut open.database, all)?;
+            open.done(&asked, Payload::new().with("replaced", true))
+        })
+    }
+
+    /// The names of all updates, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn names(&mut self) -> Result<Vec<String>, Error> {
+        let all = update::recorded(&mut self.transactions.database)?;
+        Ok(all.into_iter().map(|it| it.name).collect())
+    }
+}
+
+/// Refuses an update that does not lead to the schema as it is, or to rows that could not be told apart.
+fn refuse_unfit(application: &Application, mapping: &Mapping) -> Result<(), Error> {
+    let (catalog, live) = application.described()?;
+    mapping.check(catalog)?;
+    for target in &mapping.into {
+        let known = live.table(&target.table);
+        if known.is_some_and(|table| table.identity.is_empty()) {
+            let what = format!(
+                "table {} has no identifying columns; give it a primary key first",
+                target.table
+            );
+            let place = format!("update {}", mapping.name);
+            return Err(SpecError::new(place, what).into());
+        }
+    }
+    Ok(())
+}
+
+fn append<D: Database>(
+    open: &mut Transactions<D>,
+    records: &[Recorded],
+    asked: &OperationRequest<'_>,
+) -> Result<(), Error> {
+    let mut all = update::recorded(&mut open.database)?;
+    for record in records {
+        if record.name.len() > NAME_BYTES_MAX {
+            let what = format!("the name of an update has more than {NAME_BYTES_MAX} bytes");
+            return Err(Error::Value { what });
+        }
+        if all.iter().any(|it| it.name == record.name) {
+            let what = format!("update {} is recorded already", record.name);
+            return Err(Error::Value { what });
+        }
+        all.push(Recorded {
+            name: record.name.clone(),
+            mapping: record.mapping.clone(),
+        });
+    }
+    update::put(&mut open.database, all)?;
+    open.done(asked, Payload::new())
+}
+
+fn names(records: &[Recorded]) -> String {
+    let names: Vec<&str> = records.iter().map(|it| it.name.as_str()).collect();
+    names.join(", ")
+}
