@@ -332,45 +332,51 @@ impl Reader {
                 Some(Records::new(&self.files, stream, identity, size))
             }
         };
-        let (covered, entries) = self.entries_behind(stream, identity, records.as_mut())?;
+        let (covered, entries) = entries_behind(self, stream, identity, records.as_mut())?;
         Ok(match identity.version {
             Version::V2 => covered,
             _ => entries,
         })
     }
+}
 
-    /// Returns the number of entries that a checkpoint with these `records` covers, and of all that
-    /// are stored. In a log of version 2 the latter counts entries of any writer.
-    fn entries_behind(
-        &self,
-        stream: &StreamName,
-        identity: Identity,
-        mut records: Option<&mut Records<'_>>,
-    ) -> Result<(u64, u64), LogError> {
-        let last = match &mut records {
-            None => None,
-            Some(records) => records.last()?,
-        };
-        let position = match (records, &last) {
-            (Some(records), Some(last)) => records.behind(last)?,
-            _ => Some(Position::start(identity)),
-        };
-        let covered = last.as_ref().map_or(0, Record::next_entry);
-        let mut entries = covered;
-        let floors = Verifier::openings(&self.places)?.floors;
-        let epochs = self.opener.epochs(stream, identity.id);
-        let mut epochs = epochs.above(floors.get(stream).copied());
-        let is_older = identity.version == Version::V2;
-        let mut believe = |_: &Record, frame: &Frame<'_>| is_older || epochs.authenticate(frame);
-        let mut count = |record: &Record, _: &Frame<'_>| {
-            entries = record.next_entry();
-            Ok::<(), LogError>(())
-        };
-        if let Some(mut position) = position {
-            let _end = scan_believed(&self.files, stream, &mut position, &mut believe, &mut count)?;
-        }
-        Ok((covered, entries))
+/// Returns the number of entries that a checkpoint with these `records` covers, and of all that
+/// are stored. In a log of version 2 the latter counts entries of any writer.
+fn entries_behind(
+    reader: &Reader,
+    stream: &StreamName,
+    identity: Identity,
+    mut records: Option<&mut Records<'_>>,
+) -> Result<(u64, u64), LogError> {
+    let last = match &mut records {
+        None => None,
+        Some(records) => records.last()?,
+    };
+    let position = match (records, &last) {
+        (Some(records), Some(last)) => records.behind(last)?,
+        _ => Some(Position::start(identity)),
+    };
+    let covered = last.as_ref().map_or(0, Record::next_entry);
+    let mut entries = covered;
+    let floors = Verifier::openings(&reader.places)?.floors;
+    let epochs = reader.opener.epochs(stream, identity.id);
+    let mut epochs = epochs.above(floors.get(stream).copied());
+    let is_older = identity.version == Version::V2;
+    let mut believe = |_: &Record, frame: &Frame<'_>| is_older || epochs.authenticate(frame);
+    let mut count = |record: &Record, _: &Frame<'_>| {
+        entries = record.next_entry();
+        Ok::<(), LogError>(())
+    };
+    if let Some(mut position) = position {
+        let _end = scan_believed(
+            &reader.files,
+            stream,
+            &mut position,
+            &mut believe,
+            &mut count,
+        )?;
     }
+    Ok((covered, entries))
 }
 
 /// The place, from the log's first, of the key that signed `note`, and the checkpoint in it.
@@ -431,9 +437,7 @@ impl Prover<'_> {
         index: u64,
         records: Option<&mut Records<'_>>,
     ) -> Result<ProveError, LogError> {
-        let (covered, entries) = self
-            .reader
-            .entries_behind(self.stream, self.identity, records)?;
+        let (covered, entries) = entries_behind(self.reader, self.stream, self.identity, records)?;
         let stream = self.stream.to_string();
         let is_older = self.identity.version == Version::V2;
         Ok(if index < entries && self.is_kept {

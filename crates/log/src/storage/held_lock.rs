@@ -26,11 +26,14 @@ impl Pinned {
         let open = |folder: &OwnedFd| {
             retry_on_intr(|| rustix::fs::openat(folder, ".", flags, Mode::empty()))
         };
-        match folder.as_ref().map(open).transpose() {
-            // It must not be made again at its path.
-            Err(Errno::NOENT) => Err(io::Error::other("the folder was removed")),
-            opened => Ok(opened?),
+        let Some(folder) = folder.as_ref().map(open).transpose()? else {
+            return Ok(None);
+        };
+        // It opens even then. It must not be made again at its path, and nothing in it is missing.
+        if rustix::fs::fstat(&folder)?.st_nlink == 0 {
+            return Err(io::Error::other("the folder was removed"));
         }
+        Ok(Some(folder))
     }
 
     /// Stays with `folder` until [`Pinned::release`].
@@ -98,5 +101,32 @@ impl Drop for HeldLock {
         // An error changes nothing: then closing releases it.
         let _closing_releases_it_too = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         let _and_this_one = rustix::fs::flock(&self.folder, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::unwrap_used,
+        clippy::disallowed_methods,
+        reason = "a test that cannot go on has failed, and damage is done around the storage"
+    )]
+
+    use super::*;
+
+    /// A removed folder opened like an empty one.
+    #[test]
+    fn a_folder_that_was_removed_is_an_error() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        let pinned = Pinned::default();
+        assert!(pinned.open().unwrap().is_none());
+        let opened = OwnedFd::from(fs::File::open(&path).unwrap());
+        pinned.pin(&opened).unwrap();
+        assert!(pinned.open().unwrap().is_some());
+        fs::remove_dir(&path).unwrap();
+        let refused = pinned.open().unwrap_err();
+        assert!(refused.to_string().contains("was removed"), "{refused}");
     }
 }

@@ -4,6 +4,7 @@
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
+use probity_format::geometry::Geometry;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::Place;
@@ -224,7 +225,13 @@ impl Verifier<'_> {
         visit: &mut VisitFrame<'_, E>,
     ) -> Result<Vec<Gap>, E> {
         subject.head = self.head_to_read(subject);
-        let mut gaps = Gaps::new(subject.name.as_str());
+        let subject = &*subject;
+        let mut reading = DamagedReading {
+            verifier: self,
+            subject,
+            visit,
+            gaps: Gaps::new(subject.name.as_str()),
+        };
         // The faults are reported already.
         let unheard = &mut Faults::default();
         let mut records = Records::survey(self, subject, unheard)?;
@@ -235,16 +242,14 @@ impl Verifier<'_> {
             let first = index.saturating_mul(TILE_WIDTH);
             for (placed, frame) in placed.into_iter().zip(first..) {
                 match (placed.record, placed.place) {
-                    (Some(record), place) => {
-                        self.read_one(subject, &record, place, visit, &mut gaps)?;
-                    }
-                    (None, _) => gaps.unknown(frame),
+                    (Some(record), place) => reading.one(&record, place)?,
+                    (None, _) => reading.gaps.unknown(frame),
                 }
                 last = placed.record.zip(placed.place);
             }
         }
-        self.read_unsigned(subject, size, last, epochs, visit, &mut gaps)?;
-        Ok(gaps.finish(newest(subject)))
+        reading.unsigned(size, last, epochs)?;
+        Ok(reading.gaps.finish(newest(subject)))
     }
 
     /// The head that bounds the reading: the checkpoint, or the newest other known head where that
@@ -253,7 +258,7 @@ impl Verifier<'_> {
     /// In version 2 the newest of both, since only a head confirms a frame: a crash leaves the
     /// second copy ahead.
     pub(crate) fn head_to_read(&self, subject: &Subject) -> Option<Checkpoint> {
-        let elsewhere = || self.head_in_its_place(subject);
+        let elsewhere = || head_in_its_place(&self.geometry, subject);
         let Some(head) = subject.head.clone() else {
             return elsewhere();
         };
@@ -261,28 +266,24 @@ impl Verifier<'_> {
         let newer = newer.filter(|_| subject.version == Version::V2);
         Some(newer.unwrap_or(head))
     }
+}
 
-    /// The newest head known from elsewhere, where the checkpoint is gone.
-    fn head_in_its_place(&self, subject: &Subject) -> Option<Checkpoint> {
-        // Records belong to a head; notes go beyond it.
-        let known = subject.known.iter().filter(|known| known.source != NOTED);
-        let known = known.max_by_key(|known| known.size)?;
-        let origin = self.geometry.stream_origin(subject.name.as_str());
-        Checkpoint::new(&origin, known.size, known.root).ok()
-    }
+/// The reading of a stream past its damage.
+struct DamagedReading<'r, 'v, E> {
+    verifier: &'r Verifier<'r>,
+    subject: &'r Subject,
+    visit: &'r mut VisitFrame<'v, E>,
+    gaps: Gaps<'r>,
+}
 
-    fn read_one<E: From<LogError>>(
-        &self,
-        subject: &Subject,
-        record: &Record,
-        place: Option<Place>,
-        visit: &mut VisitFrame<'_, E>,
-        gaps: &mut Gaps<'_>,
-    ) -> Result<(), E> {
+impl<E: From<LogError>> DamagedReading<'_, '_, E> {
+    /// Reads the frame of a record.
+    fn one(&mut self, record: &Record, place: Option<Place>) -> Result<(), E> {
+        let subject = self.subject;
         let identity = subject.identity();
         let stored = match place {
             Some(place) => unless_damaged(stored_frame(
-                &self.files,
+                &self.verifier.files,
                 &subject.name,
                 &identity,
                 record,
@@ -292,36 +293,35 @@ impl Verifier<'_> {
         };
         let parsed = stored.as_ref().and_then(|bytes| Frame::parse(bytes).ok());
         let Some(frame) = parsed else {
-            gaps.damaged(
+            self.gaps.damaged(
                 record,
                 0,
                 "it is gone, or its bytes are not those that were recorded",
             );
             return Ok(());
         };
-        match visit(record, &frame)? {
-            Ok(()) => gaps.read(record),
-            Err(unread) => gaps.unread(record, unread),
+        match (self.visit)(record, &frame)? {
+            Ok(()) => self.gaps.read(record),
+            Err(unread) => self.gaps.unread(record, unread),
         }
         Ok(())
     }
 
     /// Follows the frames behind the checkpoint, for which no records are stored.
-    fn read_unsigned<E: From<LogError>>(
-        &self,
-        subject: &Subject,
+    fn unsigned(
+        &mut self,
         size: u64,
         last: Option<(Record, Place)>,
         epochs: &mut Epochs<'_>,
-        visit: &mut VisitFrame<'_, E>,
-        gaps: &mut Gaps<'_>,
     ) -> Result<(), E> {
+        let (files, subject) = (&self.verifier.files, self.subject);
+        let (visit, gaps) = (&mut *self.visit, &mut self.gaps);
         let position = match last {
             _ if size == 0 => Some(Position::start(subject.identity())),
             None => None,
             Some((last, place)) => {
                 let identity = subject.identity();
-                let behind = Position::behind(&self.files, &subject.name, identity, &last, place);
+                let behind = Position::behind(files, &subject.name, identity, &last, place);
                 unless_damaged(behind)?
             }
         };
@@ -337,12 +337,21 @@ impl Verifier<'_> {
             }
             Ok::<(), Failed<E>>(())
         };
-        match scan_believed(&self.files, name, &mut position, &mut believe, &mut read) {
+        match scan_believed(files, name, &mut position, &mut believe, &mut read) {
             Err(Failed::Visit(error)) => Err(error),
             Err(Failed::Log(error)) if !is_strange(&error) => Err(error.into()),
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the newest head known from elsewhere, where the checkpoint is gone.
+fn head_in_its_place(geometry: &Geometry, subject: &Subject) -> Option<Checkpoint> {
+    // Records belong to a head; notes go beyond it.
+    let known = subject.known.iter().filter(|known| known.source != NOTED);
+    let known = known.max_by_key(|known| known.size)?;
+    let origin = geometry.stream_origin(subject.name.as_str());
+    Checkpoint::new(&origin, known.size, known.root).ok()
 }
 
 /// The state from which a reader begins.

@@ -82,7 +82,12 @@ impl Verifier<'_> {
             file => file?.is_some(),
         };
         if is_there {
-            self.check_labels(told, faults)?;
+            let mut check = LabelCheck {
+                verifier: self,
+                told,
+                faults,
+            };
+            check.all()?;
         } else {
             let detail = format!("is missing; {}", advice(told.has_closed));
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
@@ -116,64 +121,69 @@ impl Verifier<'_> {
         })?;
         Ok(())
     }
+}
 
+/// The comparison of the slots, as far as they show without a key, with the journal's statements.
+struct LabelCheck<'c> {
+    verifier: &'c Verifier<'c>,
+    told: &'c SlotsTold,
+    faults: &'c mut Faults,
+}
+
+impl LabelCheck<'_> {
     /// Reports slots without a key that have no signed erasure, not by now either: an erasure is
     /// signed for before the key is destroyed.
-    fn check_emptied(
-        &self,
-        emptied: &BTreeSet<u64>,
-        has_closed: bool,
-        faults: &mut Faults,
-    ) -> Result<(), LogError> {
+    fn emptied(&mut self, emptied: &BTreeSet<u64>) -> Result<(), LogError> {
         if emptied.is_empty() {
             return Ok(());
         }
-        let now = self.read_journal()?.slots.erasures;
+        let now = self.verifier.read_journal()?.slots.erasures;
         for number in emptied.iter().filter(|number| !now.contains_key(number)) {
-            push(
-                faults,
-                FaultClass::Content,
-                place(*number),
-                no_key(has_closed),
-            );
+            let detail = no_key(self.told.has_closed);
+            push(self.faults, FaultClass::Content, place(*number), detail);
         }
         Ok(())
     }
 
     /// Checks the number of the slots, their labels, and that erased ones hold nothing.
-    fn check_labels(&self, told: &SlotsTold, faults: &mut Faults) -> Result<(), LogError> {
-        let signed = told.slots;
+    fn all(&mut self) -> Result<(), LogError> {
+        let (told, signed) = (self.told, self.told.slots);
         let (mut at_signed, mut running) = (SlotsDigest::default(), SlotsDigest::default());
         let (mut void, mut emptied) = (BTreeSet::new(), BTreeSet::new());
         let range = (0, signed.count);
-        let length = read_slots(&self.files, Version::V3, range, &mut |number, slot| {
-            running = running.then(&slot.label());
-            let next = number.saturating_add(1);
-            if next == signed.count {
-                at_signed = running;
-            }
-            if next <= signed.count && slot.is_void() {
-                void.insert(number);
-            }
-            // The key is destroyed before any frame behind its erasure is written.
-            let erasure = told.erasures.get(&number);
-            let has_label = slot.is_empty() && !slot.is_void();
-            if told.is_whole && next <= signed.count && has_label && erasure.is_none() {
-                emptied.insert(number);
-            }
-            let is_past =
-                erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
-            if is_past && !slot.is_empty() {
-                let detail = "holds a key though the journal says that its subject is erased: it was put back; \
+        let length = read_slots(
+            &self.verifier.files,
+            Version::V3,
+            range,
+            &mut |number, slot| {
+                running = running.then(&slot.label());
+                let next = number.saturating_add(1);
+                if next == signed.count {
+                    at_signed = running;
+                }
+                if next <= signed.count && slot.is_void() {
+                    void.insert(number);
+                }
+                // The key is destroyed before any frame behind its erasure is written.
+                let erasure = told.erasures.get(&number);
+                let has_label = slot.is_empty() && !slot.is_void();
+                if told.is_whole && next <= signed.count && has_label && erasure.is_none() {
+                    emptied.insert(number);
+                }
+                let is_past =
+                    erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
+                if is_past && !slot.is_empty() {
+                    let detail = "holds a key though the journal says that its subject is erased: it was put back; \
                               opening the log for writing destroys it";
-                push(faults, FaultClass::Content, place(number), detail);
-            }
-            Ok(())
-        })?;
-        self.check_emptied(&emptied, told.has_closed, faults)?;
+                    push(self.faults, FaultClass::Content, place(number), detail);
+                }
+                Ok(())
+            },
+        )?;
+        self.emptied(&emptied)?;
         let whole = length / slot_length(Version::V3);
         if let Some(detail) = surplus(whole, signed.count, told.has_closed) {
-            push(faults, FaultClass::Content, SLOTS.into(), detail);
+            push(self.faults, FaultClass::Content, SLOTS.into(), detail);
         }
         if whole < signed.count {
             let detail = format!(
@@ -181,12 +191,12 @@ impl Verifier<'_> {
                 signed.count,
                 told.advice()
             );
-            push(faults, FaultClass::Missing, SLOTS.into(), detail);
+            push(self.faults, FaultClass::Missing, SLOTS.into(), detail);
         } else if at_signed != signed.digest {
             let detail = format!("{OTHER_PSEUDONYMS}; {}", told.advice());
-            push(faults, FaultClass::Content, SLOTS.into(), detail);
+            push(self.faults, FaultClass::Content, SLOTS.into(), detail);
             for number in void {
-                push(faults, FaultClass::Content, place(number), "is zeros");
+                push(self.faults, FaultClass::Content, place(number), "is zeros");
             }
         }
         Ok(())
