@@ -1,5 +1,6 @@
 //! Creation of keys, and sealing to them. Every primitive comes from a library.
 
+pub(crate) mod record_key;
 pub(crate) mod suite;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use probity_format::wire::{Reader, put_varint};
 use super::repeat::{Values, Writer};
 use super::section::{Change, Copied, Modified, PrincipalKind, Section, SpeaksFor};
 use super::unawaited::Unawaited;
-use crate::crypto::KEY_BYTES;
+use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::{PublicKey, Suite};
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::records::succession::Fingerprint;
@@ -32,7 +32,7 @@ const PADDED_BYTES_MIN: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bag {
     /// Keys of the pseudoprincipals are derived from it.
-    pub(crate) seed: [u8; KEY_BYTES],
+    pub(crate) seed: RecordKey,
     /// Principals whose registration was removed with their row.
     pub(crate) principals: Vec<(Value, PublicKey, PrincipalKind)>,
     pub(crate) speaks_for: Vec<SpeaksFor>,
@@ -51,7 +51,7 @@ pub(crate) struct Bag {
 
 impl Bag {
     /// Creates an empty bag.
-    pub(crate) const fn empty(seed: [u8; KEY_BYTES]) -> Self {
+    pub(crate) const fn empty(seed: RecordKey) -> Self {
         Self {
             seed,
             principals: Vec::new(),
@@ -95,7 +95,7 @@ impl Bag {
         let version = self.version();
         let plain = version == BAG_VERSION;
         let mut out = vec![version];
-        out.extend_from_slice(&self.seed);
+        out.extend_from_slice(&*self.seed);
         let mut values = Writer::default();
         put_count(&mut out, self.principals.len());
         for (id, public, standing) in &self.principals {
@@ -154,7 +154,7 @@ impl Bag {
             | BAG_VERSION_OF_UNAWAITED => false,
             _ => return Err(reader.error("has an unknown version")),
         };
-        let seed = reader.array()?;
+        let seed = RecordKey::new(reader.array()?);
         let mut values = Values::default();
         let count = reader.length(LIST_MAX)?;
         let mut principals = Vec::new();

@@ -1,6 +1,7 @@
 //! The parsers of sealed records, for the fuzz targets.
 
 use super::samples::{full_bag, full_locator};
+use crate::crypto::record_key::RecordKey;
 use crate::database::value::Value;
 use crate::records::bag::Bag;
 use crate::records::locator::{Locator, OWNER_BYTES};
@@ -36,7 +37,7 @@ pub fn bags() -> Vec<Vec<u8>> {
         of_keys,
         of_keys_alone,
         of_unawaited,
-        Bag::empty([8; 32]),
+        Bag::empty(RecordKey::new([8; 32])),
     ]
     .map(|bag| bag.encode())
     .into()

@@ -4,7 +4,7 @@ use probity_format::DecodeError;
 use probity_format::wire::Reader;
 
 use super::section::Origin;
-use crate::crypto::KEY_BYTES;
+use crate::crypto::record_key::RecordKey;
 use crate::records::day::Day;
 
 /// The version of the locator's form.
@@ -25,7 +25,7 @@ pub(crate) const OWNER_BYTES: usize = 16;
 pub(crate) struct Locator {
     pub(crate) origin: Origin,
     /// Seals the parts of the bag and names them.
-    pub(crate) key: [u8; KEY_BYTES],
+    pub(crate) key: RecordKey,
     pub(crate) parts: u32,
     /// The bag holds speaks-for records.
     pub(crate) speaks_for: bool,
@@ -51,7 +51,7 @@ impl Locator {
         out.extend_from_slice(&self.origin.disguise.to_le_bytes());
         out.extend_from_slice(&self.origin.time.to_le_bytes());
         out.extend_from_slice(&self.origin.updates.to_le_bytes());
-        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&*self.key);
         out.extend_from_slice(&self.parts.to_le_bytes());
         out.push(
             u8::from(self.speaks_for)
@@ -74,7 +74,7 @@ impl Locator {
             return Err(reader.error("has an unknown version"));
         }
         let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
-        let (updates, key) = (reader.u32()?, reader.array()?);
+        let (updates, key) = (reader.u32()?, RecordKey::new(reader.array()?));
         let (parts, flags) = (reader.u32()?, reader.u8()?);
         let (expires, cohort) = (Day::from_number(reader.u32()?), reader.u8()?);
         let owner = match version {

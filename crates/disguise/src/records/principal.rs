@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::{PublicKey, Suite};
-use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
+use crate::crypto::{KEY_BYTES, SecretKey, derive};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -239,7 +240,7 @@ pub(crate) fn rekey(
     let mut keys = BTreeMap::from([(person.principal(), public.clone())]);
     let mut seeded = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
-        let seed: [u8; KEY_BYTES] = random()?;
+        let seed = RecordKey::generate()?;
         // The links to placeholders were read already.
         for link in it.bag.iter().flat_map(|bag| &bag.speaks_for) {
             let public = pseudo_key(suite, &seed, link.index)?.public()?;
@@ -277,12 +278,12 @@ fn reseal(
     database: &mut dyn TenantConnection,
     salt: &[u8],
     (person, keys): (&Value, &BTreeMap<Vec<u8>, PublicKey>),
-    some: &[(&Reached, [u8; KEY_BYTES])],
+    some: &[(&Reached, RecordKey)],
 ) -> Result<(), Error> {
     let mut bags = Vec::with_capacity(some.len());
     for (it, seed) in some {
         let mut bag = it.read(database)?;
-        bag.seed = *seed;
+        bag.seed.clone_from(seed);
         for (id, known, _) in &mut bag.principals {
             if let Some(public) = keys.get(&id.principal()) {
                 known.clone_from(public);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
 use crate::records::bag::Bag;
@@ -26,7 +27,7 @@ pub(super) fn full_bag() -> Bag {
     let columns = vec!["id".to_owned(), "text".to_owned()];
     let identity = vec!["id".to_owned()];
     Bag {
-        seed: [7; 32],
+        seed: RecordKey::new([7; 32]),
         principals: vec![(
             Value::Int(19),
             PublicKey::X25519([1; 32]),
@@ -92,7 +93,7 @@ pub(super) fn full_locator(owner: Option<[u8; OWNER_BYTES]>) -> Locator {
             expires: Day::from_number(7),
             cohort: 8,
         },
-        key: [9; 32],
+        key: RecordKey::new([9; 32]),
         parts: 4,
         speaks_for: true,
         changes: false,

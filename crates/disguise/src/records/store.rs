@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::PublicKey;
 use crate::crypto::{SecretKey, open_part, random, seal_part, seal_to};
 use crate::database::placeholders;
@@ -46,7 +47,7 @@ pub(crate) fn put_bags(
     for run in runs(stored, 16) {
         let mut parts = Vec::new();
         for it in run {
-            let key = random()?;
+            let key = RecordKey::generate()?;
             let body = it.bag.encode();
             let mut count: u32 = 0;
             let part_bytes = if body.len() > SHORT_BYTES_MAX {

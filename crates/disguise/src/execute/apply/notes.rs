@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::principals::Principals;
-use crate::crypto::random;
+use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::PublicKey;
 use crate::error::Error;
 use crate::records::bag::Bag;
@@ -46,7 +46,7 @@ impl Notes {
     pub(super) fn bag_of(&mut self, principal: Vec<u8>) -> Result<&mut Bag, Error> {
         Ok(match self.bags.entry(principal) {
             Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(place) => place.insert(Bag::empty(random()?)),
+            Entry::Vacant(place) => place.insert(Bag::empty(RecordKey::generate()?)),
         })
     }
 
