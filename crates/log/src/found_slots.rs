@@ -6,8 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use probity_format::Version;
-use probity_format::content::PSEUDONYM_BYTES;
-use probity_format::slot::{SLOT_BYTES, Slot, SlotLabel, SlotsDigest, SubjectName};
+use probity_format::slot::{SLOT_BYTES, Slot, SlotsDigest, SubjectName};
 use probity_format::wrap::WrappingKey;
 
 use crate::error::LogError;
@@ -17,7 +16,7 @@ use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
 use crate::set_aside;
 use crate::slots::{
-    OTHER_PSEUDONYMS, Pseudonym, SLOTS, advice, broken, read_slots, readable, surplus,
+    OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, advice, broken, read_slots, readable, surplus,
 };
 use crate::subjects::{FOLDER, Known, SLOT_LENGTH};
 
@@ -339,12 +338,6 @@ impl FoundSlots {
         Ok(())
     }
 }
-
-/// The label of a slot that nothing uses.
-const VOID: SlotLabel = SlotLabel {
-    pseudonym: [0; PSEUDONYM_BYTES],
-    durable: 0,
-};
 
 /// Adds a number to ranges in order.
 fn add(ranges: &mut Vec<Range<u64>>, number: u64) {

@@ -1,6 +1,7 @@
 //! Opens sealed frames for holders of the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
@@ -9,6 +10,7 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
 use probity_format::share::PersonKey;
+use probity_format::slot::SlotsDigest;
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
@@ -24,7 +26,9 @@ use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::known_epochs::KnownEpochs;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
-use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, are_many, broken, read_slots, readable};
+use crate::slots::{
+    DAMAGED, Pseudonym, Slots, Unopened, VOID, are_many, broken, read_slots, readable,
+};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
@@ -36,8 +40,11 @@ pub(crate) struct Opener {
     slots: RwLock<Slots>,
     /// The slots of subjects that the journal erased, by pseudonym.
     erased: RwLock<HashMap<Pseudonym, u64>>,
-    /// Slots that the journal signed for.
-    signed: u64,
+    /// The slots that the journal signed for, and those of them that an accepted loss left void.
+    signed: SignedSlots,
+    void: Vec<Range<u64>>,
+    /// True where the file of slots is the one that was signed for, once that was asked.
+    is_as_signed: OnceLock<bool>,
     pub(crate) epochs: RwLock<KnownEpochs>,
     /// Losses that were accepted.
     pub(crate) closed: Vec<AcceptedLoss>,
@@ -112,7 +119,9 @@ impl Opener {
             files: files.for_reading(),
             slots: RwLock::new(slots),
             erased: RwLock::default(),
-            signed: 0,
+            signed: SignedSlots::default(),
+            void: Vec::new(),
+            is_as_signed: OnceLock::new(),
             epochs: RwLock::default(),
             closed: Vec::new(),
             remedy: OnceLock::new(),
@@ -138,20 +147,27 @@ impl Opener {
     /// Takes over the content of `history`, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
-        self.with_journal(history.slots, &history.erasures, &history.losses, epochs)
+        let void = history.void_slots();
+        self.with_journal(
+            (history.slots, void),
+            &history.erasures,
+            &history.losses,
+            epochs,
+        )
     }
 
-    /// Takes over the journal's erasures, certificates and accepted losses. The journal must be
-    /// read after the slots: a key is destroyed after its erasure is signed.
+    /// Takes over the journal's slots, erasures, certificates and accepted losses. The journal must
+    /// be read after the slots: a key is destroyed after its erasure is signed.
     pub(crate) fn with_journal(
         mut self,
-        slots: SignedSlots,
+        (slots, void): (SignedSlots, &[Range<u64>]),
         erasures: &BTreeMap<u64, Erasure>,
         losses: &[AcceptedLoss],
         certified: CertifiedEpochs,
     ) -> Self {
         self.closed = losses.to_vec();
-        self.signed = slots.count;
+        self.signed = slots;
+        self.void = void.to_vec();
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs::new(certified));
         self
@@ -200,7 +216,7 @@ impl Opener {
         let slots = self.slots();
         let durable = match self.version {
             Version::V2 => slots.durable,
-            _ => self.signed,
+            _ => self.signed.count,
         };
         let is_damaged = |(number, slot): &(&u64, &Unopened)| {
             **number < durable && self.erased_slot(&slot.pseudonym) != Some(**number)
@@ -226,7 +242,7 @@ impl Opener {
     /// The pseudonym of the subject called `name`, if a slot of it opens.
     pub(crate) fn pseudonym_of(&self, name: &str) -> Result<Option<Pseudonym>, LogError> {
         let mut found = None;
-        let range = (0, readable(self.version, self.signed));
+        let range = (0, readable(self.version, self.signed.count));
         read_slots(&self.files, self.version, range, &mut |number, slot| {
             let label = slot.label();
             let is_live = !self.is_erased(&label.pseudonym);
@@ -321,12 +337,29 @@ impl Opener {
     }
 
     /// The time at which it was accepted that sections of `frame` do not open, if the journal
-    /// records that.
+    /// records that and no other keys are gone since.
     fn closed_at(&self, name: &StreamName, frame: &Frame<'_>) -> Option<Timestamp> {
         let number = frame.clear.header.frame;
         let mut closed = self.closed.iter();
-        let closed = closed.find(|accepted| accepted.closes(name, number));
-        closed.map(|accepted| accepted.time)
+        let closed = closed.find(|accepted| accepted.closes(name, number))?;
+        self.are_slots_as_signed().then_some(closed.time)
+    }
+
+    /// Returns whether the file has the slots that the journal signed for; it may have keys again
+    /// in those that an accepted loss left void.
+    fn are_slots_as_signed(&self) -> bool {
+        *self.is_as_signed.get_or_init(|| {
+            let mut digest = SlotsDigest::default();
+            let range = (0, self.signed.count);
+            let read = read_slots(&self.files, self.version, range, &mut |number, slot| {
+                let is_void = self.void.iter().any(|slots| slots.contains(&number));
+                let label = if is_void { VOID } else { slot.label() };
+                digest = digest.then(&label);
+                Ok(())
+            });
+            // A file that ends early, or cannot be read, is another one.
+            read.is_ok() && digest == self.signed.digest
+        })
     }
 
     /// Returns whether this pseudonym has neither a key nor a recorded erasure.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use probity_format::Version;
 use probity_format::content::PSEUDONYM_BYTES;
 use probity_format::keys::SubjectKey;
-use probity_format::slot::{Slot, slot_bytes};
+use probity_format::slot::{Slot, SlotLabel, slot_bytes};
 use probity_format::wrap::WrappingKey;
 
 use crate::error::LogError;
@@ -24,6 +24,11 @@ const UNCOUNTED_MAX: u64 = 1 << 20;
 /// A writer names its slots in the journal, and publishes it, whenever their number passes a
 /// multiple of this, if no checkpoint did.
 pub(crate) const NAMED_EVERY: u64 = 1 << 16;
+/// The label of a slot that nothing uses.
+pub(crate) const VOID: SlotLabel = SlotLabel {
+    pseudonym: [0; PSEUDONYM_BYTES],
+    durable: 0,
+};
 /// The fault of a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
 /// The remedy for a slot that was changed.

@@ -186,8 +186,9 @@ impl<'a> Verifier<'a> {
             epochs: known,
             losses,
         } = published;
-        let opener =
-            opener.map(|opener| opener.with_journal(slots.slots, &slots.erasures, &losses, known));
+        let opener = opener.map(|opener| {
+            opener.with_journal((slots.slots, &slots.void), &slots.erasures, &losses, known)
+        });
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         let sealers = Sealers {
             keys: opener.as_ref().map_or(Keys::Absent, Keys::Open),

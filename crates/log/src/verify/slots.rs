@@ -2,6 +2,7 @@
 //! their keys with one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use probity_format::Version;
 use probity_format::slot::SlotsDigest;
@@ -24,6 +25,8 @@ pub(super) struct SlotsTold {
     /// Frames of the journal that its checkpoint covers.
     frames: u64,
     pub(super) slots: SignedSlots,
+    /// The slots that an accepted loss left void.
+    pub(super) void: Vec<Range<u64>>,
     /// True when the journal records an accepted loss of keys.
     has_closed: bool,
     pub(super) erasures: BTreeMap<u64, Erasure>,
@@ -45,6 +48,7 @@ impl SlotsTold {
     pub(super) fn look(&mut self, history: &History, frame: u64) {
         if frame < self.frames {
             self.slots = history.slots;
+            self.void = history.void_slots().to_vec();
             self.has_closed = history.has_closed();
         }
     }
