@@ -146,8 +146,9 @@ const REFERRING_ELSEWHERE: &str = concat!(
      WHERE k.contype = 'f' AND k.conparentid = 0 AND k.condeferrable
        AND ",
     named!("c"),
-    " AND NOT ",
-    named!("t")
+    " AND NOT (",
+    named!("t"),
+    ")"
 );
 
 /// The names of the unique keys that may be deferred to the commit, as one list; NULL if there are
