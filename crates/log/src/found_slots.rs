@@ -82,7 +82,7 @@ impl FoundSlots {
         files: &Files,
         wrapping: &WrappingKey,
         history: &History,
-        subjects: BTreeSet<Pseudonym>,
+        (subjects, accept_loss): (BTreeSet<Pseudonym>, bool),
     ) -> Result<Option<Self>, LogError> {
         let slots = history.void_slots().to_vec();
         if slots.is_empty() {
@@ -91,7 +91,7 @@ impl FoundSlots {
         let given_up = GivenUpSlots { slots, subjects };
         let mut found = Self::read_past(files, wrapping, history, given_up)?;
         // A subject that was made since in a slot that the journal does not name yet would lose it.
-        if found.check(history).is_err() || !found.doubled.is_empty() {
+        if found.check(history, accept_loss).is_err() || !found.doubled.is_empty() {
             return Ok(None);
         }
         // The journal names the slots anew only when there are more.
@@ -218,11 +218,11 @@ impl FoundSlots {
     }
 
     /// Refuses slots that differ from what the journal signed for, or from what another slot counts
-    /// as durable.
+    /// as durable, unless the caller accepts that keys are lost which the journal does not count.
     ///
     /// # Errors
     /// [`LogError::Broken`] with the slot, or the file.
-    pub(crate) fn check(&self, history: &History) -> Result<(), LogError> {
+    pub(crate) fn check(&self, history: &History, accept_loss: bool) -> Result<(), LogError> {
         let signed = history.slots;
         let whole = self.length / SLOT_LENGTH;
         if let Some(reason) = surplus(whole, signed.count, history.has_closed()) {
@@ -239,7 +239,8 @@ impl FoundSlots {
             );
             return Err(file_broken(&reason, history));
         }
-        let settled = self.durable.max(signed.count);
+        let durable = if accept_loss { 0 } else { self.durable };
+        let settled = durable.max(signed.count);
         let is_damaged = |number: &&u64| **number < settled && !self.is_given_up(**number);
         if let Some(first) = self.closed.iter().find(is_damaged) {
             let reason = "the subject key does not open: it was changed, swapped or overwritten \

@@ -274,7 +274,7 @@ impl Recovering<'_> {
         opener = self.opener(&slots)?;
         let (mut found, mut missed) = self.find(&opener)?;
         let mut is_back = false;
-        if let Err(refused) = slots.check(self.history) {
+        if let Err(refused) = slots.check(self.history, self.accept_loss) {
             let Some(back) = self.put_back(&mut found)? else {
                 return Err(refused);
             };
@@ -376,7 +376,8 @@ impl Recovering<'_> {
         for stream in found {
             subjects.append(&mut stream.given_up()?);
         }
-        FoundSlots::put_back(self.files, self.wrapping, self.history, subjects)
+        let lost = (subjects, self.accept_loss);
+        FoundSlots::put_back(self.files, self.wrapping, self.history, lost)
     }
 
     /// The streams as they are, in the order in which the journal created them, and the keys that

@@ -243,6 +243,28 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
     }
 }
 
+/// A slot that the journal did not count, with a later one behind it, was damage that nobody could
+/// accept: the log opened no more.
+#[test]
+fn the_loss_of_any_uncounted_key_can_be_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let good = damage(&path, |slots| {
+        *slots.get_mut(SLOT_BYTES + 60).unwrap() ^= 1;
+    });
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    assert!(refused.to_string().contains("from a backup"), "{refused}");
+    accept(&path).close().unwrap();
+    assert_eq!(verified(&path).faults, []);
+    assert_eq!(subjects(&path).unwrap(), ["anna", "carl"]);
+    fs::write(path.join(SLOTS), good).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl"]);
+}
+
 fn accept(path: &Path) -> Log {
     let options = Options {
         accept_loss: true,
