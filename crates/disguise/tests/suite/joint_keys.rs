@@ -1,10 +1,6 @@
 //! Keys of several columns, by which rows refer to each other in a circle.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
+#![expect(clippy::panic, reason = "tests stop at the first surprise")]
 
 use probity_disguise::Dialect;
 

@@ -269,16 +269,21 @@ impl Postgres {
         }
         note_constraints(&mut catalog, &constraints);
         self.read_foreign_keys(&mut catalog)?;
+        self.note_referring_elsewhere(&mut catalog)?;
         Ok(catalog)
     }
 
-    fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+    fn note_referring_elsewhere(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         for row in self.query(REFERRING_ELSEWHERE, &[])? {
             let table = row.first().and_then(|it| catalog.get_mut(&it.to_string()));
             if let Some(table) = table {
                 table.properties.push(Property::RefersElsewhereLate);
             }
         }
+        Ok(())
+    }
+
+    fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
             let [

@@ -412,24 +412,13 @@ impl<'a> Circles<'_, 'a> {
                         || holds(there, reference, key)
                         || is_among(&known, spelled, reference, key)
                 };
-                let mut keys = table.catalog.foreign_keys.iter();
-                let is_late = keys.any(|key| key.is_checked_late);
                 for it in group.rows.iter_mut().filter(|it| !it.is_in) {
                     let unmet = |reference: &&Reference| {
                         let key = key(columns, reference, &it.row);
                         key.is_some_and(|key| !is_met(reference, &key))
                     };
-                    it.emptied = emptied(table, group.references.iter().filter(unmet));
-                    if is_late && self.insert(table, columns, &it.row)? {
-                        it.emptied.clear();
-                        it.is_in = true;
-                    } else if !is_late || !it.emptied.is_empty() {
-                        let mut row = it.row.clone();
-                        for column in &it.emptied {
-                            put(columns, &mut row, column, Value::Null);
-                        }
-                        it.is_in = self.insert(table, columns, &row)?;
-                    }
+                    let empty = emptied(table, group.references.iter().filter(unmet));
+                    self.insert_waiting((table, columns), it, empty)?;
                     helped |= it.is_in;
                     all &= it.is_in;
                 }
@@ -438,6 +427,30 @@ impl<'a> Circles<'_, 'a> {
                 return Ok(all);
             }
         }
+    }
+
+    /// Inserts a row as it was, or with the columns `empty` empty for a while.
+    fn insert_waiting(
+        &mut self,
+        (table, columns): (&ResolvedTable, &[String]),
+        it: &mut Waiting,
+        empty: Vec<String>,
+    ) -> Result<(), Error> {
+        let mut keys = table.catalog.foreign_keys.iter();
+        let is_late = keys.any(|key| key.is_checked_late);
+        it.emptied.clear();
+        if is_late || empty.is_empty() {
+            it.is_in = self.insert(table, columns, &it.row)?;
+        }
+        if !it.is_in && !empty.is_empty() {
+            let mut row = it.row.clone();
+            for column in &empty {
+                put(columns, &mut row, column, Value::Null);
+            }
+            it.is_in = self.insert(table, columns, &row)?;
+            it.emptied = empty;
+        }
+        Ok(())
     }
 
     /// Notes rows as not in that refer to nothing by a column which the database works out. Returns
