@@ -12,16 +12,17 @@ use redb::WriteTransaction;
 use crate::clock::Stopwatch;
 use crate::command::execute;
 use crate::directory::{Data, Directory};
+use crate::facts::Facts;
 use crate::fail::Fail;
 use crate::limits::{
     ANSWER_BYTES_MAX, FREE_BYTES, GROUP_MILLISECONDS, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS,
     SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
 use crate::open_error::OpenError;
+use crate::owners::Owners;
 use crate::random::unguessable;
 use crate::reply::Reply;
 use crate::room::Room;
-use crate::rows::{Facts, Rows};
 use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
@@ -117,14 +118,15 @@ impl Engine {
                 transaction.abort().map_err(redb::Error::from)?;
                 continue;
             }
-            let ended = Rows::new(&transaction, Some(&self.data.slots), &mut self.facts)
-                .end_subjects()
-                .map_err(failure)?;
+            let slots = Some(&self.data.slots);
+            let mut owners = Owners::new(&transaction, slots, &mut self.facts.erasures);
+            let ended = owners.end().map_err(failure)?;
+            drop(owners);
             transaction.commit().map_err(redb::Error::from)?;
             // A client that is told of an erasure may rely on it.
             self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
-            self.facts.destroyed = ended;
-            if std::mem::take(&mut self.facts.is_removing) {
+            self.facts.erasures.destroyed = ended;
+            if self.facts.is_removing.take() {
                 self.wiping.ask();
             }
             for (answering, answer) in held {
@@ -190,7 +192,7 @@ impl Engine {
             .advance(Some((&self.data.database, Some(&self.data.slots))))
             .map_err(failed)?;
         // The slots that were destroyed are those of the file before.
-        self.facts.destroyed.clear();
+        self.facts.erasures.destroyed.clear();
         self.wiping = Wiping::new();
         self.directory.wipe_old(&old).map_err(failed)
     }
@@ -209,8 +211,10 @@ impl Engine {
             ..
         } = self;
         let closes = || closing.load(Ordering::Acquire);
+        let (records, rows) = facts.tables(transaction, Some(&data.slots));
         let mut space = Space {
-            rows: Rows::new(transaction, Some(&data.slots), facts),
+            records,
+            rows,
             shared,
             db: 0,
             now: 0,
@@ -219,7 +223,7 @@ impl Engine {
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
         loop {
-            let is_group_open = options.sync == Sync::Always && space.rows.is_changed();
+            let is_group_open = options.sync == Sync::Always && is_changed(&space);
             let wait = if is_group_open {
                 // Only requests that are there already share the wait for the disk.
                 Duration::ZERO
@@ -240,7 +244,7 @@ impl Engine {
                         closes: &closes,
                     };
                     let (answering, answer) = answer(*request, &mut space, &turn)?;
-                    if options.sync == Sync::Always && space.rows.is_changed() {
+                    if options.sync == Sync::Always && is_changed(&space) {
                         held.push((answering, answer));
                     } else {
                         answering.tell(answer);
@@ -257,18 +261,21 @@ impl Engine {
                 space.sweep()?;
                 *last_sweep = Stopwatch::start();
             }
-            if !space.rows.is_changed() {
-                if wiping.is_ready() {
-                    return Ok(End::Wipe);
+            if is_changed(&space) {
+                let since = *changed_at.get_or_insert_with(Stopwatch::start);
+                if is_due(options.sync, since, requests) {
+                    return Ok(End::Commit);
                 }
-                continue;
-            }
-            let since = *changed_at.get_or_insert_with(Stopwatch::start);
-            if is_due(options.sync, since, requests) {
-                return Ok(End::Commit);
+            } else if wiping.is_ready() {
+                return Ok(End::Wipe);
             }
         }
     }
+}
+
+/// Returns whether anything was written.
+const fn is_changed(space: &Space<'_>) -> bool {
+    space.records.is_changed() || space.rows.is_changed()
 }
 
 /// Returns whether changes since then, by `requests` requests, are to be made durable.
@@ -287,11 +294,11 @@ fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Erro
         Ok(facts) => facts,
         Err(fail) => return Err(failure(fail)),
     };
-    let left = Rows::new(&transaction, Some(&data.slots), &mut facts).left_undestroyed();
+    let left = Owners::new(&transaction, Some(&data.slots), &mut facts.erasures).left_undestroyed();
     let left = left.map_err(failure)?;
     transaction.commit()?;
     data.slots.destroy(&left).map_err(redb::Error::Io)?;
-    facts.destroyed = left;
+    facts.erasures.destroyed = left;
     let mut shared = Shared {
         sync: options.sync,
         ..Shared::default()

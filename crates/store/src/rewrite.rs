@@ -5,16 +5,17 @@ use std::collections::HashMap;
 
 use redb::{Database, StorageError, TableHandle as _, WriteTransaction};
 
+use crate::facts::{FACTS, Facts};
 use crate::fail::Fail;
 use crate::limits::DATABASES;
-use crate::owners::{ERASED, SLOTS, SUBJECTS};
 use crate::random::unguessable;
-use crate::record::{Kind, Value};
-use crate::rows::{FACTS, Facts, Rows, definitions};
+use crate::record::{Body, Kind, Value};
+use crate::records::{KeyRow, Records};
+use crate::rows::Rows;
 use crate::slots::Slots;
 use crate::sorted_set::decode;
 use crate::subject::{Id, Slot};
-use crate::table::KeyRow;
+use crate::{owners, records, rows};
 
 /// A file and the keys of its subjects; none in a format that knew no subjects.
 pub(crate) type Source<'a> = (&'a Database, Option<&'a Slots>);
@@ -42,14 +43,21 @@ fn copy_all(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), Fail> {
     copy_facts(&read, &write)?;
     let guess = [unguessable(0), unguessable(1)];
     let (mut source_facts, mut facts) = (Facts::load(&read, guess)?, Facts::load(&write, guess)?);
-    let source = Rows::new(&read, from.1, &mut source_facts);
-    let mut target = Rows::new(&write, Some(to.1), &mut facts);
+    let source = source_facts.tables(&read, from.1);
+    let mut target = facts.tables(&write, Some(to.1));
     let mut owners = HashMap::new();
     for db in 0..DATABASES {
-        for row in source.keys_from(db, 0)? {
+        for row in source.0.keys_from(db, 0)? {
             let row = row?;
-            let owner = owner(&source, &mut target, db, &row, &mut owners)?;
-            copy_key(&source, &mut target, db, &row, owner)?;
+            let owner = owner(&source.0, &mut target.0, db, &row, &mut owners)?;
+            let mut record = row.record()?;
+            if let Value::Rows(body) = &mut record.value {
+                copy_value(&source.1, &mut target.1, body, owner)?;
+            }
+            target.0.put_owned(db, row.key(), &record, None, owner)?;
+            if let Some(deadline) = record.deadline {
+                target.0.put_deadline(db, deadline, row.key())?;
+            }
         }
     }
     drop((source, target));
@@ -79,8 +87,8 @@ pub(crate) fn is_begun(database: &Database) -> Result<bool, redb::Error> {
 /// opens a file.
 pub(crate) fn knows_subjects(database: &Database) -> Result<bool, redb::Error> {
     let read = database.begin_write()?;
-    let owned = [SUBJECTS, SLOTS, ERASED];
     let mut tables = read.list_tables()?;
+    let owned = owners::DEFINITIONS;
     let found = tables.any(|it| owned.iter().any(|known| known.name() == it.name()));
     drop(tables);
     read.abort()?;
@@ -89,7 +97,10 @@ pub(crate) fn knows_subjects(database: &Database) -> Result<bool, redb::Error> {
 
 /// Refuses a file with tables that would not be copied.
 fn check_tables(read: &WriteTransaction) -> Result<(), Fail> {
-    let known: Vec<String> = definitions()
+    let keys = records::DEFINITIONS.into_iter().flatten();
+    let known: Vec<String> = keys
+        .chain(rows::DEFINITIONS)
+        .chain(owners::DEFINITIONS)
         .map(|it| it.name().to_owned())
         .chain([FACTS.name().to_owned()])
         .collect();
@@ -115,8 +126,8 @@ fn copy_facts(read: &WriteTransaction, write: &WriteTransaction) -> Result<(), F
 
 /// Returns the owner of a key in the other file. A key without a subject may have one by now.
 fn owner(
-    source: &Rows<'_>,
-    target: &mut Rows<'_>,
+    source: &Records<'_>,
+    target: &mut Records<'_>,
     db: usize,
     row: &KeyRow,
     owners: &mut HashMap<Slot, Slot>,
@@ -127,52 +138,43 @@ fn owner(
     if let Some(known) = owners.get(&row.owner) {
         return Ok(*known);
     }
-    let found = source.slot_row(row.owner)?;
-    let (_, digest) = found.ok_or_else(|| Fail::broken("a subject"))?;
-    let slot = target.slot_of(&digest)?;
+    let slot = target.slot_of(source, row.owner)?;
     owners.insert(row.owner, slot);
     Ok(slot)
 }
 
-fn copy_key(
+/// Copies the rows of a value, which are to be `owner`'s in the other file.
+fn copy_value(
     source: &Rows<'_>,
     target: &mut Rows<'_>,
-    db: usize,
-    row: &KeyRow,
+    body: &mut Body,
     owner: Slot,
 ) -> Result<(), Fail> {
-    let mut record = row.record()?;
-    if let Value::Rows(body) = &mut record.value {
-        let id = Id {
-            number: body.id.number,
-            owner,
-        };
-        let mut count = 0;
-        if matches!(body.kind, Kind::Text | Kind::List) {
-            for item in source.items(body.id, 0)? {
-                let item = item?;
-                target.put_item(id, item.place(), item.value())?;
-                count += 1;
-            }
-        } else {
-            for element in source.elements(body.id, 0)? {
-                let element = element?;
-                target.put_element(id, element.name(), element.value())?;
-                if body.kind == Kind::SortedSet {
-                    target.put_score(id, decode(element.value())?, element.name())?;
-                }
-                count += 1;
-            }
+    let id = Id {
+        number: body.id.number,
+        owner,
+    };
+    let mut count = 0;
+    if matches!(body.kind, Kind::Text | Kind::List) {
+        for item in source.items(body.id, 0)? {
+            let item = item?;
+            target.put_item(id, item.place(), item.value())?;
+            count += 1;
         }
-        // Chunks of a string that are all zeros may be missing.
-        if body.kind != Kind::Text && count != body.count {
-            return Err(Fail::broken("the number of a value's rows"));
+    } else {
+        for element in source.elements(body.id, 0)? {
+            let element = element?;
+            target.put_element(id, element.name(), element.value())?;
+            if body.kind == Kind::SortedSet {
+                target.put_score(id, decode(element.value())?, element.name())?;
+            }
+            count += 1;
         }
-        body.id = id;
     }
-    target.put_owned(db, row.key(), &record, None, owner)?;
-    match record.deadline {
-        Some(deadline) => target.put_deadline(db, deadline, row.key()),
-        None => Ok(()),
+    // Chunks of a string that are all zeros may be missing.
+    if body.kind != Kind::Text && count != body.count {
+        return Err(Fail::broken("the number of a value's rows"));
     }
+    body.id = id;
+    Ok(())
 }

@@ -1,15 +1,14 @@
-//! The tables of the file, and the rows in them.
+//! The rows of values: elements, scores and items, and the sweep of those that were removed.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
 
-use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{ReadableTable as _, WriteTransaction};
 
+use crate::facts::Ids;
 use crate::fail::Fail;
-use crate::limits::DATABASES;
-use crate::owners::{ERASED, SLOTS, SUBJECTS};
 use crate::record::{Body, Kind, number};
 use crate::siphash::siphash;
-use crate::slots::Slots;
+use crate::slots::{Slots, keys_of};
 use crate::sorted_set::Order;
 use crate::subject::{Id, Slot};
 use crate::table::{
@@ -17,44 +16,6 @@ use crate::table::{
 };
 use crate::tied::in_order;
 
-/// The keys of each database: hash and key, to the key's record.
-const KEYS: [Definition; DATABASES] = [
-    Definition::new("keys.0"),
-    Definition::new("keys.1"),
-    Definition::new("keys.2"),
-    Definition::new("keys.3"),
-    Definition::new("keys.4"),
-    Definition::new("keys.5"),
-    Definition::new("keys.6"),
-    Definition::new("keys.7"),
-    Definition::new("keys.8"),
-    Definition::new("keys.9"),
-    Definition::new("keys.10"),
-    Definition::new("keys.11"),
-    Definition::new("keys.12"),
-    Definition::new("keys.13"),
-    Definition::new("keys.14"),
-    Definition::new("keys.15"),
-];
-/// The keys that expire of each database: deadline and key.
-const DEADLINES: [Definition; DATABASES] = [
-    Definition::new("deadlines.0"),
-    Definition::new("deadlines.1"),
-    Definition::new("deadlines.2"),
-    Definition::new("deadlines.3"),
-    Definition::new("deadlines.4"),
-    Definition::new("deadlines.5"),
-    Definition::new("deadlines.6"),
-    Definition::new("deadlines.7"),
-    Definition::new("deadlines.8"),
-    Definition::new("deadlines.9"),
-    Definition::new("deadlines.10"),
-    Definition::new("deadlines.11"),
-    Definition::new("deadlines.12"),
-    Definition::new("deadlines.13"),
-    Definition::new("deadlines.14"),
-    Definition::new("deadlines.15"),
-];
 /// Id, hash and member, to the field's value or the member's score.
 const ELEMENTS: Definition = Definition::new("elements");
 /// Id, score and member of sorted sets; the value marks a score of minus zero.
@@ -63,97 +24,43 @@ const SCORES: Definition = Definition::new("scores");
 const ITEMS: Definition = Definition::new("items");
 /// Id of a removed value, to its kind: rows that are still to be removed.
 const REMOVED: Definition = Definition::new("removed");
-/// Facts about the store itself.
-pub(crate) const FACTS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("facts");
+/// The tables that only [`Rows`] opens.
+pub(crate) const DEFINITIONS: [Definition; 4] = [ELEMENTS, SCORES, ITEMS, REMOVED];
 
-/// Ids that are taken out of the file at once.
-const IDS_AT_ONCE: u64 = 1024;
-const ID_FACT: &str = "next id";
-const SECRET_FACTS: [&str; 2] = ["secret 0", "secret 1"];
-
-/// Every table but the facts.
-pub(crate) fn definitions() -> impl Iterator<Item = Definition> {
-    let others = [ELEMENTS, SCORES, ITEMS, REMOVED, SUBJECTS, SLOTS, ERASED];
-    KEYS.into_iter().chain(DEADLINES).chain(others)
-}
-
-/// Facts of the store that outlive a transaction.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    /// Under which rows are placed.
-    pub(crate) secret: [u64; 2],
-    next_id: u64,
-    ids_end: u64,
-    /// True if removed data may still lie in free blocks of the file.
-    pub(crate) is_removing: bool,
-    /// Subjects that had no key left at some moment of the transaction.
-    pub(crate) erasing: BTreeSet<Slot>,
-    /// Slots that were destroyed, of which the file still says that they are to be.
-    pub(crate) destroyed: Vec<Slot>,
-}
-
-/// The tables within one transaction.
+/// The rows of values within one transaction.
 pub(crate) struct Rows<'txn> {
     transaction: &'txn WriteTransaction,
     /// The keys of subjects; none in a file of an older format, which knows no subjects.
-    pub(crate) slots: Option<&'txn Slots>,
-    pub(crate) keys: [LazyTable<'txn>; DATABASES],
-    pub(crate) deadlines: [LazyTable<'txn>; DATABASES],
+    slots: Option<&'txn Slots>,
+    /// Under which rows are placed.
+    secret: [u64; 2],
     elements: LazyTable<'txn>,
     scores: LazyTable<'txn>,
     items: LazyTable<'txn>,
     removed: LazyTable<'txn>,
-    pub(crate) subjects: LazyTable<'txn>,
-    pub(crate) slots_table: LazyTable<'txn>,
-    pub(crate) erased: LazyTable<'txn>,
-    pub(crate) facts: &'txn mut Facts,
-    pub(crate) changed: bool,
-}
-
-impl Facts {
-    /// Reads the store's facts, or makes those of a new store from unpredictable numbers.
-    pub(crate) fn load(transaction: &WriteTransaction, guess: [u64; 2]) -> Result<Self, Fail> {
-        let mut table = transaction.open_table(FACTS)?;
-        let mut secret = guess;
-        for (name, part) in SECRET_FACTS.into_iter().zip(&mut secret) {
-            let known = table.get(name)?.map(|value| value.value());
-            match known {
-                Some(known) => *part = known,
-                None => drop(table.insert(name, *part)?),
-            }
-        }
-        let next_id = table.get(ID_FACT)?.map_or(1, |value| value.value());
-        Ok(Self {
-            secret,
-            next_id,
-            ids_end: next_id,
-            is_removing: false,
-            erasing: BTreeSet::new(),
-            destroyed: Vec::new(),
-        })
-    }
+    ids: &'txn mut Ids,
+    is_removing: &'txn Cell<bool>,
+    changed: bool,
 }
 
 impl<'txn> Rows<'txn> {
-    pub(crate) fn new(
+    pub(crate) const fn new(
         transaction: &'txn WriteTransaction,
         slots: Option<&'txn Slots>,
-        facts: &'txn mut Facts,
+        secret: [u64; 2],
+        ids: &'txn mut Ids,
+        is_removing: &'txn Cell<bool>,
     ) -> Self {
-        let lazy = |definition| LazyTable::new(transaction, definition);
         Self {
             transaction,
             slots,
-            keys: KEYS.map(lazy),
-            deadlines: DEADLINES.map(lazy),
-            elements: lazy(ELEMENTS),
-            scores: lazy(SCORES),
-            items: lazy(ITEMS),
-            removed: lazy(REMOVED),
-            subjects: lazy(SUBJECTS),
-            slots_table: lazy(SLOTS),
-            erased: lazy(ERASED),
-            facts,
+            secret,
+            elements: LazyTable::new(transaction, ELEMENTS),
+            scores: LazyTable::new(transaction, SCORES),
+            items: LazyTable::new(transaction, ITEMS),
+            removed: LazyTable::new(transaction, REMOVED),
+            ids,
+            is_removing,
             changed: false,
         }
     }
@@ -163,25 +70,20 @@ impl<'txn> Rows<'txn> {
         self.changed
     }
 
-    /// A number that no value ever had.
-    pub(crate) fn new_number(&mut self) -> Result<u64, Fail> {
-        if self.facts.next_id == self.facts.ids_end {
-            let end = self.facts.ids_end.saturating_add(IDS_AT_ONCE);
+    /// A new id for a value of `owner`.
+    pub(crate) fn id_of(&mut self, owner: Slot) -> Result<Id, Fail> {
+        if self.ids.is_spent() {
             self.changed = true;
-            let mut table = self.transaction.open_table(FACTS)?;
-            table.insert(ID_FACT, end)?;
-            self.facts.ids_end = end;
+            self.ids.reserve(self.transaction)?;
         }
-        let id = self.facts.next_id;
-        self.facts.next_id += 1;
-        Ok(id)
+        let number = self.ids.take();
+        Ok(Id { number, owner })
     }
 
-    /// Forgets everything in every database.
-    pub(crate) fn clear_all(&mut self) -> Result<(), Fail> {
-        for db in 0..DATABASES {
-            self.clear_keys(db)?;
-        }
+    /// Forgets the rows of every value.
+    pub(crate) fn clear(&mut self) -> Result<(), Fail> {
+        self.changed = true;
+        self.is_removing.set(true);
         self.elements.clear()?;
         self.scores.clear()?;
         self.items.clear()?;
@@ -217,8 +119,10 @@ impl<'txn> Rows<'txn> {
         let (seal, row) = self.element_row(id, name)?;
         let removed = self.elements.table_mut()?.remove(row.as_slice())?;
         let removed = removed.map(|value| seal.open_value(value.value()));
-        self.changed |= removed.is_some();
-        self.facts.is_removing |= removed.is_some();
+        if removed.is_some() {
+            self.changed = true;
+            self.is_removing.set(true);
+        }
         removed.transpose()
     }
 
@@ -309,7 +213,7 @@ impl<'txn> Rows<'txn> {
         let seal = self.seal(id, Part::Item)?;
         let row = seal.row(place, &[])?;
         self.changed = true;
-        self.facts.is_removing = true;
+        self.is_removing.set(true);
         let removed = self.items.table_mut()?.remove(row.as_slice())?;
         removed
             .map(|value| seal.open_value(value.value()))
@@ -357,7 +261,7 @@ impl<'txn> Rows<'txn> {
     /// Removes at most `most` rows of a value; how many were removed.
     pub(crate) fn remove_rows(&mut self, id: u64, kind: Kind, most: usize) -> Result<usize, Fail> {
         self.changed = true;
-        self.facts.is_removing = true;
+        self.is_removing.set(true);
         Ok(match kind {
             Kind::Text | Kind::List => drain(self.items.table_mut()?, id, most)?,
             Kind::Hash | Kind::Set => drain(self.elements.table_mut()?, id, most)?,
@@ -376,7 +280,7 @@ impl<'txn> Rows<'txn> {
         let items = seals(Part::Item)?;
         let secret = match &elements.1.keys {
             Some(keys) => keys.places,
-            None => self.facts.secret,
+            None => self.secret,
         };
         let hash = |row: &Row<'_>| siphash(secret, row.name());
         if matches!(body.kind, Kind::Text | Kind::List) {
@@ -404,17 +308,12 @@ impl<'txn> Rows<'txn> {
             .ok_or_else(|| Fail::broken("a removed value"))
     }
 
-    /// The hash that places a name.
-    pub(crate) fn hash(&self, name: &[u8]) -> u64 {
-        siphash(self.facts.secret, name)
-    }
-
     /// Returns the sealing of a value's rows, and the row of one of its elements.
     fn element_row(&self, id: Id, name: &[u8]) -> Result<(Seal, Vec<u8>), Fail> {
         let seal = self.seal(id, Part::Element)?;
         let hash = match &seal.keys {
             Some(keys) => siphash(keys.places, name),
-            None => self.hash(name),
+            None => siphash(self.secret, name),
         };
         let row = seal.row(hash, name)?;
         Ok((seal, row))
@@ -424,21 +323,9 @@ impl<'txn> Rows<'txn> {
         Ok(Seal {
             id: id.number,
             part,
-            keys: self.subject_keys(id.owner)?,
+            keys: keys_of(self.slots, id.owner)?,
         })
     }
-}
-
-pub(crate) fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
-    tables
-        .get(db)
-        .ok_or_else(|| Fail::broken("the number of a database"))
-}
-
-pub(crate) fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
-    tables
-        .get_mut(db)
-        .ok_or_else(|| Fail::broken("the number of a database"))
 }
 
 fn id_row(id: Id) -> Vec<u8> {

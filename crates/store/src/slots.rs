@@ -187,6 +187,19 @@ impl Slots {
     }
 }
 
+/// The keys of an owner; none for nobody, and none in a file of an older format, which has no slots.
+pub(crate) fn keys_of(
+    slots: Option<&Slots>,
+    owner: Slot,
+) -> Result<Option<Arc<SubjectKeys>>, Fail> {
+    let Some(slots) = slots.filter(|_| owner != Slot::NOBODY) else {
+        return Ok(None);
+    };
+    let keys = slots.keys(owner)?;
+    keys.map(Some)
+        .ok_or_else(|| Fail::broken("a value of a subject whose key is destroyed"))
+}
+
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slots")

@@ -5,6 +5,7 @@ use crate::fail::Fail;
 use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
+use crate::records::Records;
 use crate::room::Room;
 use crate::rows::Rows;
 use crate::store::Sync;
@@ -35,6 +36,7 @@ pub(crate) struct Totals {
 
 /// A database within a transaction.
 pub(crate) struct Space<'txn> {
+    pub(crate) records: Records<'txn>,
     pub(crate) rows: Rows<'txn>,
     pub(crate) shared: &'txn mut Shared,
     pub(crate) db: usize,
@@ -72,7 +74,7 @@ impl Held {
 impl Space<'_> {
     /// The record under a key, unless it has expired.
     pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Record>, Fail> {
-        let Some(record) = self.rows.record(self.db, key)? else {
+        let Some(record) = self.records.read(self.db, key)? else {
             return Ok(None);
         };
         if record.is_expired(self.now) {
@@ -152,7 +154,7 @@ impl Space<'_> {
 
     /// An id for a value that is to stand under `key`.
     pub(crate) fn new_id(&mut self, key: &[u8]) -> Result<Id, Fail> {
-        let owner = self.rows.owner_for(self.db, key)?;
+        let owner = self.records.owner_for(self.db, key)?;
         self.rows.id_of(owner)
     }
 
@@ -174,12 +176,12 @@ impl Space<'_> {
             deadline: held.deadline,
             value: Value::Rows(held.body),
         };
-        self.rows.put_record(self.db, &held.key, &record)
+        self.records.put(self.db, &held.key, &record)
     }
 
     /// Puts a value under a key, instead of whatever is there.
     pub(crate) fn put(&mut self, key: &[u8], record: &Record) -> Result<(), Fail> {
-        let old = self.rows.record(self.db, key)?;
+        let old = self.records.read(self.db, key)?;
         self.put_over(key, old.as_ref(), record)
     }
 
@@ -205,7 +207,7 @@ impl Space<'_> {
     ) -> Result<(), Fail> {
         // Both the old and the new deadline stand under the key's subject.
         let changes_owner = match &record.value {
-            Value::Rows(body) => body.id.owner != self.rows.owner_for(self.db, key)?,
+            Value::Rows(body) => body.id.owner != self.records.owner_for(self.db, key)?,
             Value::Short { .. } => false,
         };
         let is_same = |old: &Record| !changes_owner && old.deadline == record.deadline;
@@ -215,11 +217,11 @@ impl Space<'_> {
             }
             self.remove_value(&old.value, &record.value)?;
         }
-        self.rows.put_record(self.db, key, record)?;
+        self.records.put(self.db, key, record)?;
         if let Some(deadline) = record.deadline
             && !old.is_some_and(is_same)
         {
-            self.rows.put_deadline(self.db, deadline, key)?;
+            self.records.put_deadline(self.db, deadline, key)?;
         }
         Ok(())
     }
@@ -237,7 +239,7 @@ impl Space<'_> {
     /// Removes a key but not its value's rows.
     pub(crate) fn forget(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
         self.forget_deadline(key, deadline)?;
-        self.rows.remove_record(self.db, key)
+        self.records.remove(self.db, key)
     }
 
     /// Removes the rows of a value that no key names any more.
@@ -261,7 +263,7 @@ impl Space<'_> {
     pub(crate) fn clear(&mut self) -> Result<(), Fail> {
         self.touch_all()?;
         let mut bodies = Vec::new();
-        for row in self.rows.keys_from(self.db, 0)? {
+        for row in self.records.keys_from(self.db, 0)? {
             if let Value::Rows(body) = row?.record()?.value {
                 bodies.push(body);
             }
@@ -269,7 +271,7 @@ impl Space<'_> {
         for body in bodies {
             self.rows.remove_later(&body)?;
         }
-        self.rows.clear_keys(self.db)
+        self.records.clear(self.db)
     }
 
     /// Removes every key of every database.
@@ -278,7 +280,8 @@ impl Space<'_> {
             self.db = db;
             self.touch_all()?;
         }
-        self.rows.clear_all()
+        self.records.clear_all()?;
+        self.rows.clear()
     }
 
     /// Touches the watched keys of the database that exist. The fewer of keys and watched keys are
@@ -286,14 +289,14 @@ impl Space<'_> {
     /// repeated clearing costs nothing.
     fn touch_all(&self) -> Result<(), Fail> {
         let watched = &self.shared.watched;
-        if self.rows.keys_len(self.db)? <= watched.len() as u64 {
-            for row in self.rows.keys_from(self.db, 0)? {
+        if self.records.keys_len(self.db)? <= watched.len() as u64 {
+            for row in self.records.keys_from(self.db, 0)? {
                 watched.touch(self.db, row?.key());
             }
             return Ok(());
         }
         for key in watched.keys_of(self.db) {
-            if self.rows.record(self.db, &key)?.is_some() {
+            if self.records.read(self.db, &key)?.is_some() {
                 self.touch(&key);
             }
         }
@@ -305,7 +308,7 @@ impl Space<'_> {
         let mut left = SWEEP_ROWS_MAX;
         for db in 0..DATABASES {
             self.db = db;
-            for key in self.rows.due(db, self.now, left)? {
+            for key in self.records.due(db, self.now, left)? {
                 // Finding an expired key removes it.
                 self.find(&key)?;
                 left = left.saturating_sub(1);
@@ -323,7 +326,7 @@ impl Space<'_> {
 
     fn forget_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
         match deadline {
-            Some(deadline) => self.rows.remove_deadline(self.db, deadline, key),
+            Some(deadline) => self.records.remove_deadline(self.db, deadline, key),
             None => Ok(()),
         }
     }

@@ -8,8 +8,8 @@ use redb::{
 };
 
 use crate::fail::Fail;
-use crate::record::{Record, number};
-use crate::subject::{Slot, SubjectKeys};
+use crate::record::number;
+use crate::subject::SubjectKeys;
 
 pub(crate) type Bytes = &'static [u8];
 pub(crate) type BytesTable<'txn> = Table<'txn, Bytes, Bytes>;
@@ -160,28 +160,6 @@ impl Seal {
             }
         };
         Ok(Row { key, value, opened })
-    }
-}
-
-/// A key of a database and its record.
-pub(crate) struct KeyRow {
-    pub(crate) owner: Slot,
-    pub(crate) hash: u64,
-    pub(crate) key: Vec<u8>,
-    pub(crate) record: Vec<u8>,
-}
-
-impl KeyRow {
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(crate) const fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    pub(crate) fn record(&self) -> Result<Record, Fail> {
-        Record::decode(&self.record, self.owner)
     }
 }
 

@@ -61,7 +61,7 @@ fn keys(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let (pattern, now) = (call.arg(1), call.space.now);
     let mark = call.reply.mark();
     let mut count = 0;
-    for row in call.space.rows.keys_from(call.space.db, 0)? {
+    for row in call.space.records.keys_from(call.space.db, 0)? {
         let row = row?;
         if matches(pattern, row.key()) && !row.record()?.is_expired(now) {
             call.reply.bulk(row.key());
@@ -76,10 +76,10 @@ fn keys(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let space = &mut *call.space;
     for _ in 0..DRAWS_MAX {
-        let length = space.rows.keys_len(space.db)?;
-        let rows = &space.rows;
+        let length = space.records.keys_len(space.db)?;
+        let records = &space.records;
         let from = |hash| {
-            let keys = rows.keys_from(space.db, hash)?;
+            let keys = records.keys_from(space.db, hash)?;
             Ok(keys.map(|row| row.map(|row| row.key().to_vec())))
         };
         let Some(key) = draw(from, length, &mut space.shared.random)? else {
@@ -118,7 +118,7 @@ fn renamenx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn move_key(call: &mut Call<'_, '_>, from: &[u8], to: &[u8], record: &Record) -> Result<(), Fail> {
     let mut moved = record.clone();
     if let Value::Rows(body) = &mut moved.value {
-        let owner = call.space.rows.owner_for(call.space.db, to)?;
+        let owner = call.space.records.owner_for(call.space.db, to)?;
         if body.id.owner != owner {
             // Another's now, and sealed for that subject.
             let (old, id) = (*body, call.space.rows.id_of(owner)?);

@@ -78,7 +78,7 @@ pub(super) fn options<'a>(
 fn scan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let scan = options(call, cursor(call.arg(1))?, 2, true)?;
     let now = call.space.now;
-    let rows = call.space.rows.keys_from(call.space.db, scan.place)?;
+    let rows = call.space.records.keys_from(call.space.db, scan.place)?;
     let mut walk = Walk::new(scan.count);
     let mut found = Vec::new();
     for row in rows {

@@ -19,7 +19,7 @@ pub(super) const SPECS: &[Spec] = &[
 ];
 
 fn dbsize(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    let length = call.space.rows.keys_len(call.space.db)?;
+    let length = call.space.records.keys_len(call.space.db)?;
     call.reply.count(length);
     Ok(())
 }
@@ -122,9 +122,9 @@ fn about_work(call: &Call<'_, '_>) -> Result<String, Fail> {
 fn about_keys(call: &Call<'_, '_>) -> Result<String, Fail> {
     let mut text = String::new();
     for db in 0..DATABASES {
-        let keys = call.space.rows.keys_len(db)?;
+        let keys = call.space.records.keys_len(db)?;
         if keys > 0 {
-            let expires = call.space.rows.deadlines_len(db)?;
+            let expires = call.space.records.deadlines_len(db)?;
             let _infallible = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl=0\r\n");
         }
     }
