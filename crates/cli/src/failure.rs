@@ -69,7 +69,7 @@ pub struct Failure {
     /// True where the environment names the folder of second copies.
     names_heads: bool,
     /// The replacements for [`LOG_NAMED`] and [`KEY_GIVEN`].
-    log: Option<(String, String)>,
+    log: Option<Box<(String, String)>>,
 }
 
 impl Failure {
@@ -193,7 +193,7 @@ impl Failure {
     pub fn of_log(self, dir: &Path, key: Option<&Path>) -> Self {
         let key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
         Self {
-            log: Some((quoted(dir), key)),
+            log: Some(Box::new((quoted(dir), key))),
             ..self
         }
     }
@@ -231,7 +231,7 @@ impl Failure {
         } else {
             HEADS_BESIDE
         };
-        let (log, key) = match &self.log {
+        let (log, key) = match self.log.as_deref() {
             Some((log, key)) => (log.as_str(), key.as_str()),
             None => (LOG_USUALLY, ""),
         };

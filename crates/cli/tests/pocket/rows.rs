@@ -144,3 +144,13 @@ fn rows_that_go_along_with_a_deleted_one_are_counted() {
     assert_eq!(told["rows_gone_along"], 150);
     assert_eq!(place.count("v", "visits"), 0);
 }
+
+/// A column that the file lacks was named together with another one that it has.
+#[test]
+fn a_column_that_the_rows_lack_is_named_alone() {
+    let place = Place::filled();
+    fs::write(place.path("r.csv"), "doctor,day\n1,5\n").unwrap();
+    let (_, stderr) = place.run(&["import", "v", "visits", "r.csv"], 1);
+    assert!(stderr.contains("note has no value"), "{stderr}");
+    assert!(!stderr.contains("in the column"), "{stderr}");
+}
