@@ -29,7 +29,7 @@ const PUBLIC_MODE: u32 = 0o644;
 pub(crate) enum Existing {
     /// The file stays, and the command is refused.
     Keep,
-    /// The same, of a command that has an option to replace it.
+    /// The file stays; the command that is refused has an option to replace it.
     KeepUnasked,
     /// The file is replaced, unless it is a key, a head, a database or part of a log.
     Replace,

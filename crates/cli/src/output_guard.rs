@@ -53,7 +53,7 @@ pub(crate) fn protect(path: &Path) {
 pub(crate) enum Refusal {
     /// The file exists, and nothing allows its replacement.
     Exists,
-    /// The same, where the command has an option to replace it.
+    /// A file is there, and the command has an option to replace it.
     Replaceable,
     /// The place is within a log.
     InLog(PathBuf),
