@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use probity_log::Options;
 use zeroize::Zeroizing;
 
+use crate::command::check_is_folder;
 use crate::failure::Failure;
 
 /// The settings that may come from the environment, read once.
@@ -63,6 +64,7 @@ impl Environment {
         let Some(heads) = &self.heads else {
             return Ok(());
         };
+        check_is_folder(heads)?;
         let above = heads.parent().filter(|above| !above.as_os_str().is_empty());
         let above = above.unwrap_or_else(|| Path::new("."));
         match fs::metadata(above) {

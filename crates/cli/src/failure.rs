@@ -43,6 +43,12 @@ impl Status {
 pub const ROOT_KEY_OPTION: &str = "{root key option}";
 /// The placeholder in a remedy for what named the folder of second copies.
 const HEADS_SAID: &str = "{heads said}";
+/// The placeholder in a remedy for the folder of the log in a command that is advised.
+pub const LOG_NAMED: &str = "{log}";
+/// The placeholder in a remedy for the option that names the root key, where the command had it.
+pub const KEY_GIVEN: &str = "{key given}";
+/// The words for a folder that no argument named.
+const LOG_USUALLY: &str = "DIR";
 /// The words for a folder that the environment names.
 const HEADS_NAMED: &str = "PROBITY_HEADS names that folder";
 /// The words for a folder that nothing names.
@@ -62,6 +68,8 @@ pub struct Failure {
     root_key_option: Option<&'static str>,
     /// True where the environment names the folder of second copies.
     names_heads: bool,
+    /// The replacements for [`LOG_NAMED`] and [`KEY_GIVEN`].
+    log: Option<Box<(String, String)>>,
 }
 
 impl Failure {
@@ -75,6 +83,7 @@ impl Failure {
             closed_pipe: false,
             root_key_option: None,
             names_heads: false,
+            log: None,
         }
     }
 
@@ -178,6 +187,17 @@ impl Failure {
         }
     }
 
+    /// Sets the log and the root key that the command was given, which a command that is advised names
+    /// again.
+    #[must_use]
+    pub fn of_log(self, dir: &Path, key: Option<&Path>) -> Self {
+        let key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
+        Self {
+            log: Some(Box::new((quoted(dir), key))),
+            ..self
+        }
+    }
+
     /// Has the failure reported even where the reader of standard output went away.
     #[must_use]
     pub fn loud(self) -> Self {
@@ -211,7 +231,12 @@ impl Failure {
         } else {
             HEADS_BESIDE
         };
+        let (log, key) = match self.log.as_deref() {
+            Some((log, key)) => (log.as_str(), key.as_str()),
+            None => (LOG_USUALLY, ""),
+        };
         let remedy = remedy.replace(ROOT_KEY_OPTION, option);
+        let remedy = remedy.replace(LOG_NAMED, log).replace(KEY_GIVEN, key);
         Some(remedy.replace(HEADS_SAID, said))
     }
 
@@ -387,10 +412,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
             )
         }
         LogError::NoStream { .. } => {
-            "see the streams with: probity stream list DIR; make one with: probity stream create DIR NAME".into()
+            format!("see the streams with: probity stream list {LOG_NAMED}{KEY_GIVEN}; make one with: probity stream create {LOG_NAMED} NAME{KEY_GIVEN}")
         }
         LogError::Reserved { .. } => {
-            "choose another name; what the log says of itself is read with: probity export DIR --stream journal --format jsonl".into()
+            format!("choose another name; what the log says of itself is read with: probity export {LOG_NAMED} --stream journal --format jsonl{KEY_GIVEN}")
         }
         LogError::RolledBack { .. } => {
             "put the newer copy of the log back; do not write to this one; where another log of the same name keeps its second copies in the folder, \
@@ -401,18 +426,22 @@ fn remedy_of(error: &LogError) -> Option<String> {
              where they are, for nothing else shows that an older copy of that log was put back"
         ),
         LogError::HeadsGone { .. } => {
-            "mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
-             compare the log with a checkpoint that you keep: probity verify DIR --since FILE".into()
+            format!("mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
+             compare the log with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE")
         }
         LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
-            "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
-             handed: probity verify DIR --key FILE".into()
+            format!("write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
+             handed: probity verify {LOG_NAMED} --key FILE")
         }
-        LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
+        // The reason says what to put back, and a verification without the root key needs no such file.
+        LogError::Broken { place, reason } if place.starts_with("keys/") && reason.starts_with("is missing") => {
+            format!("put {place} back from a backup of the log, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}")
+        }
+        LogError::Broken { .. } | LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}"),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
-        LogError::Stream { reason, .. } if reason.contains("another configuration") => "see how the streams are configured with: probity stream list DIR; choose another name for another configuration".into(),
+        LogError::Stream { reason, .. } if reason.contains("another configuration") => format!("see how the streams are configured with: probity stream list {LOG_NAMED}{KEY_GIVEN}; choose another name for another configuration"),
         LogError::Option { name: "origin", .. } => {
             "give the log a name like example.com/audit with --origin NAME".into()
         }
@@ -428,12 +457,12 @@ fn remedy_of_loss(error: &LogError) -> Option<String> {
             "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
         }
         LogError::Lost { .. } => {
-            "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
+            format!("copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
+             probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which keeps the damaged bytes and records the loss")
         }
         LogError::KeysLost { has_closed, .. } => format!(
             "copy the folder first, and {}; without one, go on with: \
-             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss",
+             probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which gives these entries up for good and records the loss",
             if *has_closed {
                 "put back the newest copy of subjects/ that was made after the last accepted loss"
             } else {
@@ -449,7 +478,7 @@ fn remedy_of_loss(error: &LogError) -> Option<String> {
             };
             format!(
                 "copy the folder first, and restore the log from a copy if there is one{made}, its folder subjects/ too; without one, go on with: \
-                 probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss"
+                 probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which gives all of this up for good, keeps the damaged bytes and records the loss"
             )
         }
         _ => return None,
@@ -486,6 +515,24 @@ mod tests {
              repaired when it is opened"
         );
         assert_eq!(failure.status().code(), 1);
+    }
+
+    /// The advice for a loss named no folder and no key, though the command had both.
+    #[test]
+    fn the_advised_acceptance_of_a_loss_names_the_log_and_its_key() {
+        let lost = || {
+            Failure::from(LogError::Broken {
+                place: "streams/a".into(),
+                reason: "r".into(),
+            })
+            .remedy(format!(
+                "probity append {LOG_NAMED} --accept-loss{KEY_GIVEN}"
+            ))
+        };
+        let help = |failure: Failure| failure.help().unwrap();
+        assert_eq!(help(lost()), "probity append DIR --accept-loss");
+        let named = lost().of_log(Path::new("a log"), Some(Path::new("k")));
+        assert_eq!(help(named), "probity append 'a log' --accept-loss --key k");
     }
 
     #[test]

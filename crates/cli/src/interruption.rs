@@ -72,6 +72,24 @@ pub(crate) fn end_gracefully() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Makes the first signal only set [`is_stopped`] until the value is dropped.
+pub(crate) fn ask_meanwhile() -> io::Result<Asked> {
+    watch()?;
+    let before = std::mem::replace(&mut lock().then, Then::Ask);
+    Ok(Asked { before })
+}
+
+/// A time in which a signal asks instead of ending the program.
+pub(crate) struct Asked {
+    before: Then,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        lock().then = self.before;
+    }
+}
+
 /// Returns the failure of a command that cannot wait for signals.
 pub(crate) fn unwatched(error: io::Error) -> Failure {
     Failure::new("cannot wait for signals").because(error)

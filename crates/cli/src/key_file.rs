@@ -1,9 +1,11 @@
 //! Files that hold keys: the root key, which stays secret, and verifier keys, which do not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use probity_format::cosignature::WitnessKey;
 use probity_format::keys::{SECRET_BYTES, Secret};
@@ -23,6 +25,9 @@ const FILE_BYTES_MAX: u64 = 4096;
 /// Room for the longest file, so that no reallocation leaves a copy of a secret behind.
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
+
+/// The beginning of a secret key that signs receipts of forgetting.
+pub(crate) const RECEIPT_KEY_LABEL: &str = "probity-receipt-key-v1 ";
 
 /// The makers of verifier key files, for remedies.
 const MAKERS: &str =
@@ -63,8 +68,15 @@ pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
     Ok(bytes)
 }
 
-/// Reads the root key at `path`.
+/// Reads the root key at `path`; warns if others can read it.
 pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
+    let root = read_root_shown(path)?;
+    warn_if_open(path, "the root key");
+    Ok(root)
+}
+
+/// Reads the root key at `path` for a command that shows itself who can read it.
+pub(crate) fn read_root_shown(path: &Path) -> Result<RootKey, Failure> {
     let missing = format!("name the key file with {ROOT_KEY_OPTION}");
     let read = read_any(path, &missing, ROOT_FORM);
     match read? {
@@ -104,11 +116,12 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessKey, Failure> {
 
 /// Reads the key at `path`, of either kind.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
-    read_any(
-        path,
-        "name the file of the verifier key or of the root key with --key FILE",
-        EITHER_FORM,
-    )
+    let missing = "name the file of the verifier key or of the root key with --key FILE";
+    let key = read_any(path, missing, EITHER_FORM)?;
+    if matches!(key, Key::Root(_)) {
+        warn_if_open(path, "the root key");
+    }
+    Ok(key)
 }
 
 fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
@@ -125,6 +138,15 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
     if let Ok(root) = RootKey::from_text(&text) {
         return Ok(Key::Root(root));
     }
+    if text.starts_with(RECEIPT_KEY_LABEL) {
+        let what = format!(
+            "{} holds the secret key of receipts, which must not leave its owner",
+            path.display()
+        );
+        return Err(Failure::new(what).remedy(
+            "give the public key: probity disguise receipt-key FILE --name NAME prints it",
+        ));
+    }
     // The reason could quote the file, which may be a damaged root key.
     VerifierKey::parse(text.trim_end())
         .map(Key::Verifier)
@@ -139,9 +161,12 @@ pub(crate) fn is_open_to_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)
 }
 
-/// Warns if others than its owner can read the file at `path`, which holds `what`.
+/// Warns, once for each file, if others than its owner can read the file at `path`, which holds
+/// `what`. Some commands read a key again.
 pub(crate) fn warn_if_open(path: &Path, what: &str) {
-    if is_open_to_others(path) {
+    static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_open_to_others(path) && warned.insert(path.to_owned()) {
         note(&format!(
             "warning: others can read {what} {0}; restrict it with: chmod 600 {0}",
             quoted(path)

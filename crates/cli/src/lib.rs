@@ -20,3 +20,4 @@ mod output_guard;
 pub mod process;
 mod progress;
 mod shell;
+mod terminal;

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use probity_cli::args::Args;
 use probity_cli::command;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     let parsed = help_width::applied(Args::command()).try_get_matches();
     let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
-        Err(usage) => return explain(&usage),
+        Err(usage) => return explain(&without_misleading_tip(usage)),
     };
     let environment = Environment::read();
     let ran = panic::catch_unwind(AssertUnwindSafe(|| command::run(args, &environment)));
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(status.code())
+}
+
+/// Removes the advice to pass an unknown option as a value: it is an option of other commands, or one
+/// that was mistyped.
+fn without_misleading_tip(mut usage: clap::Error) -> clap::Error {
+    if usage.kind() == ErrorKind::UnknownArgument {
+        usage.remove(ContextKind::Suggested);
+    }
+    usage
 }
 
 /// Prints help, or the error in the usage.

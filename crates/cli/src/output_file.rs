@@ -29,6 +29,8 @@ const PUBLIC_MODE: u32 = 0o644;
 pub(crate) enum Existing {
     /// The file stays, and the command is refused.
     Keep,
+    /// The file stays; the command that is refused has an option to replace it.
+    KeepUnasked,
     /// The file is replaced, unless it is a key, a head, a database or part of a log.
     Replace,
 }
@@ -36,7 +38,11 @@ pub(crate) enum Existing {
 impl Existing {
     /// Returns the treatment for the switch `--overwrite`.
     pub(crate) const fn of(overwrite: bool) -> Self {
-        if overwrite { Self::Replace } else { Self::Keep }
+        if overwrite {
+            Self::Replace
+        } else {
+            Self::KeepUnasked
+        }
     }
 }
 
@@ -226,6 +232,7 @@ fn check(path: &Path, existing: Existing) -> io::Result<()> {
     check_new(path)?;
     match (path.symlink_metadata(), existing) {
         (Ok(_), Existing::Keep) => Err(Refusal::Exists.into()),
+        (Ok(_), Existing::KeepUnasked) => Err(Refusal::Replaceable.into()),
         (Ok(_), Existing::Replace) => check_replaced(path),
         (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         (Err(error), _) => Err(error),

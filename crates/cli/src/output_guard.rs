@@ -53,6 +53,8 @@ pub(crate) fn protect(path: &Path) {
 pub(crate) enum Refusal {
     /// The file exists, and nothing allows its replacement.
     Exists,
+    /// A file is there, and the command has an option to replace it.
+    Replaceable,
     /// The place is within a log.
     InLog(PathBuf),
     /// The place is the key, the verifier key or the folder of heads of a log.
@@ -75,8 +77,9 @@ impl Refusal {
     /// Returns the remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
-            Self::Exists => {
-                "name a file that does not exist yet; where the command takes --overwrite, that replaces it"
+            Self::Exists => "name a file that does not exist yet",
+            Self::Replaceable => {
+                "name a file that does not exist yet; --overwrite replaces what is there"
             }
             Self::NotPlain(_) => {
                 "name a plain file; where the command writes to standard output without the option, leave it out for that"
@@ -92,7 +95,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exists => f.write_str("it is there already"),
+            Self::Exists | Self::Replaceable => f.write_str("it is there already"),
             Self::InLog(log) => write!(f, "it would lie within the log {}", log.display()),
             Self::OfLog(log) => write!(f, "it belongs to the log {}", log.display()),
             Self::InStore(store) => {
@@ -120,7 +123,7 @@ impl Error for Refusal {}
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {
         let kind = match refusal {
-            Refusal::Exists => io::ErrorKind::AlreadyExists,
+            Refusal::Exists | Refusal::Replaceable => io::ErrorKind::AlreadyExists,
             _ => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, refusal)

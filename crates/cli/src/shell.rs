@@ -1,6 +1,6 @@
 //! Quoting of words for a shell, in commands that are advised.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Quotes a path as an argument of a command. One that begins with `-` gets `./` in front; `-`
 /// alone stays, because it means standard input.
@@ -19,6 +19,48 @@ pub(crate) fn quoted_text(text: &str) -> String {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// The words of a command, separated by spaces.
+#[derive(Default)]
+pub(crate) struct Words(pub(crate) String);
+
+impl Words {
+    /// Adds words as they are.
+    pub(crate) fn word(&mut self, word: &str) {
+        if !self.0.is_empty() {
+            self.0.push(' ');
+        }
+        self.0.push_str(word);
+    }
+
+    /// Adds a path.
+    pub(crate) fn path(&mut self, path: &Path) {
+        self.word(&quoted(path));
+    }
+
+    /// Adds an option without a value, where it is set.
+    pub(crate) fn flag(&mut self, name: &str, is_set: bool) {
+        if is_set {
+            self.word(name);
+        }
+    }
+
+    /// Adds an option with its value.
+    pub(crate) fn option(&mut self, name: &str, value: &str) {
+        // A value that begins with `-` would be taken for an option.
+        let between = if value.starts_with('-') { '=' } else { ' ' };
+        let value = quoted_text(value);
+        self.word(&format!("{name}{between}{value}"));
+    }
+
+    /// Adds an option with a path, where there is one.
+    pub(crate) fn file(&mut self, name: &str, path: Option<&PathBuf>) {
+        if let Some(path) = path {
+            self.word(name);
+            self.path(path);
+        }
     }
 }
 

@@ -248,10 +248,13 @@ fn each_secret_file_that_others_can_read_is_warned_of() {
             "person",
         ])
     };
-    let cases: [(&str, &[&str]); 4] = [
+    let cases: [(&str, &[&str]); 7] = [
         ("data.key", &["store", "rewrite", "data"]),
         ("v.root", &["pocket", "verify", "v"]),
         ("audit.key", &["append", "audit"]),
+        ("audit.key", &["export", "audit", "--format", "csv"]),
+        ("audit.key", &["verify", "audit", "--key", "audit.key"]),
+        ("audit.key", &["prove", "audit", "--index", "0", "-o", "p"]),
         ("receipts", &receipts),
     ];
     for (file, args) in cases {
@@ -267,5 +270,9 @@ fn each_secret_file_that_others_can_read_is_warned_of() {
         fs::set_permissions(at.join("person"), fs::Permissions::from_mode(mode)).unwrap();
         let is_warned = with_credential(number).contains("chmod 600 person");
         assert_eq!(is_warned, number == 1);
+        fs::set_permissions(at.join("audit.key"), fs::Permissions::from_mode(mode)).unwrap();
+        let file = format!("s{number}");
+        let said = run(&["subject", "export", "audit", "7", "--pocket", &file]);
+        assert_eq!(said.contains("chmod 600 audit.key"), number == 1, "{said}");
     }
 }

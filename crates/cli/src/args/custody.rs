@@ -126,7 +126,7 @@ pub struct Scheduled {
     pub json: bool,
 }
 
-/// Stops a disguise in its grace period.
+/// Stops a disguise in its grace period, or one of everybody in chunks that is not done yet.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise cancel --db sqlite:app.db --id 5a0c91b2d3e4f506 --log audit")]

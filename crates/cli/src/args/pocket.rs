@@ -212,10 +212,10 @@ pub enum RowsFormat {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket query vault.pocket \\
-      \"SELECT * FROM visits WHERE doctor = 'Dr. Lee' ORDER BY day\"
+      \"SELECT * FROM visits WHERE doctor = 2 ORDER BY day\"
   probity pocket query vault.pocket \"SELECT COUNT(*) FROM visits\" --format json
   probity pocket query vault.pocket \\
-      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" --explain")]
+      \"SELECT day FROM visits WHERE doctor = 2\" --explain")]
 pub struct PocketQuery {
     /// The database.
     #[command(flatten)]
@@ -327,7 +327,7 @@ pub struct PocketSign {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket extract vault.pocket \\
-      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" -o days.extract")]
+      \"SELECT day FROM visits WHERE doctor = 2\" -o days.extract")]
 pub struct PocketExtract {
     /// The database.
     #[command(flatten)]
@@ -389,9 +389,9 @@ pub struct PocketStats {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket simulate vault.pocket \\
-      \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\"
+      \"SELECT day FROM visits WHERE doctor = 2\"
   probity pocket simulate vault.pocket \\
-      \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321)\" --json")]
+      \"INSERT INTO visits VALUES (NULL, 2, 20260321)\" --json")]
 pub struct PocketSimulate {
     /// The database.
     #[command(flatten)]

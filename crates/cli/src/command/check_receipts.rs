@@ -9,7 +9,7 @@ use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{LogLocation, RepairKind, StoredLeaf, StoredLeaves, StreamName};
 use serde::Serialize;
 
-use super::copies::absent as absent_heads;
+use super::copies::{absent as absent_heads, check_is_folder};
 use super::receipt_line::ReceiptLine;
 use crate::args::CheckReceipts;
 use crate::config::Environment;
@@ -63,6 +63,7 @@ enum Has {
 pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Status, Failure> {
     let key = key_file::read_verifier(&args.key, "--key FILE")?;
     let named = args.heads.as_ref().or(environment.heads.as_ref());
+    named.map_or(Ok(()), |named| check_is_folder(named))?;
     let places = LogLocation::new(&args.log, named);
     let leaves = StoredLeaves::open(&places)?;
     let mut compared = compare_all(args, &leaves)?;

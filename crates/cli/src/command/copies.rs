@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use probity_log::{Log, LogLocation};
 
 use crate::config::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, LOG_NAMED};
 use crate::output::note;
 
 /// Returns the places of the log at `dir` for a command that reads it.
@@ -21,6 +21,7 @@ pub(super) fn reading_places(
     environment: &Environment,
 ) -> Result<LogLocation, Failure> {
     let named = said.or(environment.heads.as_ref());
+    named.map_or(Ok(()), |named| check_is_folder(named))?;
     let places = LogLocation::new(dir, named);
     let is_meant = named.is_some() || leads_nowhere(Path::new(places.heads_path()));
     if is_meant && !places.hold_heads()? {
@@ -28,6 +29,20 @@ pub(super) fn reading_places(
     }
     places.check_heads(&Log::geometry(dir)?)?;
     Ok(places)
+}
+
+/// Refuses a place for second copies that is no folder: a name was chosen badly, and no evidence is
+/// broken.
+pub(crate) fn check_is_folder(named: &Path) -> Result<(), Failure> {
+    if named.is_dir() || !named.exists() {
+        return Ok(());
+    }
+    let what = format!(
+        "{} is no folder, and the second copies of the heads are in one",
+        named.display()
+    );
+    Err(Failure::new(what)
+        .remedy("name the folder that this log has, which is DIR.heads where none was named"))
 }
 
 /// Returns whether `folder` is a dangling link, as to a disk that is not mounted: that does not
@@ -49,10 +64,10 @@ pub(super) fn check_reached(places: &LogLocation) -> Result<(), Failure> {
 
 /// Returns the failure for named second copies of which `place` holds none.
 pub(super) fn absent(place: &str) -> Failure {
-    Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
+    Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(format!(
         "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
-         emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
-    )
+         emptied, compare with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE",
+    ))
 }
 
 /// Warns where no second copy can be compared: the command may rest on an older copy of the log.

@@ -4,18 +4,18 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use probity_log::{Log, LogError, LogLocation, Options, RootKey};
+use probity_log::{Log, LogError, LogLocation, Options, Proofs, RootKey};
 use serde::Serialize;
 
 use super::read_geometry;
 use crate::args::Init;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
-use crate::failure::{Failure, Status, can_name_log};
+use crate::failure::{Failure, KEY_GIVEN, LOG_NAMED, Status, can_name_log};
 use crate::key_file;
 use crate::output::{Output, note};
 use crate::output_file::OutputFile;
 use crate::output_guard::folder_of;
-use crate::shell::quoted;
+use crate::shell::{Words, quoted};
 
 /// The document about a new log.
 #[derive(Serialize)]
@@ -83,13 +83,13 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
         return Err(if verifier_path_beside(dir).exists() {
             failure
         } else {
-            failure.also("its verifier key, which has no file beside it, is printed by: probity keys status DIR")
+            failure.also(&format!("its verifier key, which has no file beside it, is printed by: probity keys status {LOG_NAMED}{KEY_GIVEN}"))
         });
     }
     check_no_heads(dir, &options)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
-        None => default_origin(dir)?,
+        None => default_origin(args)?,
     };
     let verifier = VerifierFile::begin(dir)?;
     let key_made = !key_path.exists();
@@ -203,7 +203,8 @@ fn say_kept(dir: &Path) {
     }
 }
 
-fn default_origin(dir: &Path) -> Result<String, Failure> {
+fn default_origin(args: &Init) -> Result<String, Failure> {
+    let dir = args.dir.as_path();
     let name = dir.file_name().map(std::ffi::OsStr::to_os_string);
     let name = name.or_else(|| dir.canonicalize().ok()?.file_name().map(Into::into));
     let name = name.unwrap_or_default();
@@ -214,10 +215,26 @@ fn default_origin(dir: &Path) -> Result<String, Failure> {
             name.to_string_lossy()
         ))
         .remedy(format!(
-            "give it a name like example.com/audit: probity init {} --origin NAME",
-            quoted(dir)
+            "give it a name like example.com/audit: {}",
+            with_origin(args)
         ))),
     }
+}
+
+/// Returns the command of `args` with a name for the log. What was chosen is fixed for good, so the
+/// command names all of it.
+fn with_origin(args: &Init) -> String {
+    let mut words = Words::default();
+    words.word("probity init");
+    words.path(&args.dir);
+    words.word("--origin NAME");
+    words.file("--key", args.key.as_ref());
+    words.flag("--erasable", args.config.erasable);
+    if args.config.proofs != Proofs::Section {
+        words.option("--proofs", args.config.proofs.as_str());
+    }
+    words.flag("--json", args.json);
+    words.0
 }
 
 fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {

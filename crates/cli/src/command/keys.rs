@@ -138,7 +138,7 @@ fn root_key(
         return Ok(("not here", None));
     }
     let places = LogLocation::new(&args.dir, None);
-    match Reader::open_damaged(&places, &key_file::read_root(path)?) {
+    match Reader::open_damaged(&places, &key_file::read_root_shown(path)?) {
         Ok(reader) => Ok(("opens the log", Some(signing_key(&reader)?))),
         Err(LogError::WrongKey) => Ok(("does not open the log", None)),
         Err(error) => Err(error.into()),

@@ -23,7 +23,7 @@ mod trust;
 mod upgrade;
 mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probity_disguise::SubjectKey;
@@ -32,6 +32,7 @@ use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogLocation, Options, RepairKind, RootKey};
 use probity_proxy::Settled;
 
+pub(crate) use self::copies::check_is_folder;
 use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -50,10 +51,15 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     kept.filter(|path| path.exists())
         .for_each(|path| protect(path));
     let option = root_key_option(&args.command);
+    let log = log_of(&args.command);
     let ran = run_command(args.command, environment);
     let names_heads = environment.heads.is_some();
     ran.map_err(|failure| {
         let failure = failure.names_heads(names_heads);
+        let failure = match &log {
+            Some((dir, key)) => failure.of_log(dir, key.as_deref()),
+            None => failure,
+        };
         match option {
             Some(option) => failure.root_key_option(option),
             None => failure,
@@ -72,6 +78,34 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Returns the log that a command was given, and the file of its root key, where that was given too.
+fn log_of(command: &Command) -> Option<(PathBuf, Option<PathBuf>)> {
+    let (dir, key) = match command {
+        Command::Init(args) => (&args.dir, &args.key),
+        Command::Append(args) => (&args.dir, &args.key),
+        Command::Proxy(args) => (&args.log, &args.key),
+        // The key of a verification need not be the root key.
+        Command::Verify(args) => (&args.dir, &None),
+        Command::Export(args) => (&args.dir, &args.key),
+        Command::Prove(args) => (&args.dir, &args.key),
+        // These take no root key.
+        Command::CheckReceipts(args) => (&args.log, &None),
+        Command::Keys(args) => match &args.command {
+            KeysCommand::Status(args) => (&args.dir, &args.key),
+            KeysCommand::Chain(args) => (&args.dir, &None),
+        },
+        Command::Stream(args) => match &args.command {
+            StreamCommand::Create(args) => (&args.dir, &args.key),
+            StreamCommand::List(args) => (&args.dir, &args.key),
+        },
+        Command::Subject(args) => match &args.command {
+            SubjectCommand::Export(args) => (&args.dir, &args.key),
+        },
+        _ => return None,
+    };
+    Some((dir.clone(), key.clone()))
 }
 
 fn run_command(command: Command, environment: &Environment) -> Result<Status, Failure> {
@@ -135,7 +169,6 @@ fn open_log_with(
     environment.check_heads()?;
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
-    key_file::warn_if_open(&path, "the root key");
     let heads = LogLocation::new(dir, options.heads.as_ref());
     copies::check_reached(&heads)?;
     let log = Log::open(dir, &root, options)?;
@@ -241,7 +274,7 @@ fn subject_key(
     environment: &Environment,
 ) -> Result<Arc<SubjectKey>, Failure> {
     check_is_log(dir)?;
-    let root = key_file::read_root(&environment.key_path(key, dir))?;
+    let root = read_root_of(dir, key, environment)?;
     Ok(Arc::new(SubjectKey::of_log(root.to_text().as_bytes())))
 }
 

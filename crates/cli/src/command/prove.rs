@@ -17,7 +17,7 @@ use super::reading::older_copy;
 use super::trust::{KeptHead, read_heads};
 use crate::args::Prove;
 use crate::config::Environment;
-use crate::failure::{Failure, Status};
+use crate::failure::{Failure, KEY_GIVEN, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
 use crate::output_file::{Existing, OutputFile};
@@ -94,13 +94,14 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             args.index, args.stream
         ))?;
         output.line(&format!(
-            "check it with: probity check-proof {file} --key FILE, where FILE holds"
+            "check it with: probity check-proof {} --key FILE, where FILE holds",
+            quoted(&args.output)
         ))?;
         output.line(&key)?;
         if key != reader.anchor().encode() {
             output.line(&format!(
                 "whoever has the log's first key or an older one needs the chain too: probity keys chain {} -o FILE",
-                args.dir.display()
+                quoted(&args.dir)
             ))?;
         }
     }
@@ -206,11 +207,11 @@ fn of_head(
 }
 
 pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
-    let dir = dir.display();
+    let dir = quoted(dir);
     let remedy = match &error {
         ProveError::NoEntry { stream, .. } => {
             format!(
-                "indices count from 0; see them with: probity export {dir} --stream {stream} --format csv"
+                "indices count from 0; see them with: probity export {dir} --stream {stream} --format csv{KEY_GIVEN}"
             )
         }
         ProveError::Unpublished { .. } => format!(

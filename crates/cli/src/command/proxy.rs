@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -387,6 +388,14 @@ fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Fa
 
 fn parse_listen(place: &str) -> Result<Listen, Failure> {
     if let Some(path) = place.strip_prefix("unix:") {
+        // Known before a log and its keys are made.
+        let found = Path::new(path).symlink_metadata();
+        if found.is_ok_and(|found| !found.file_type().is_socket()) {
+            return Err(Failure::new(format!(
+                "cannot listen on {place}: what is there is no socket"
+            ))
+            .remedy("name another path, or move away what is there"));
+        }
         return Ok(Listen::Unix(path.into()));
     }
     place.parse().map(Listen::Tcp).map_err(|_reason| {

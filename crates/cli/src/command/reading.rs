@@ -11,7 +11,7 @@ use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
 use crate::entry_json::format_time;
-use crate::failure::{Failure, Status};
+use crate::failure::{Failure, LOG_NAMED, Status};
 use crate::output::{counted, note};
 use crate::shell::quoted;
 
@@ -97,10 +97,10 @@ fn read_all(
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
                 match failure.status() {
-                Status::Broken => older_copy(failure.remedy(
-                    "see all faults with: probity verify DIR; take what is left with --damaged-too, which ends with \
+                Status::Broken => older_copy(failure.remedy(format!(
+                    "see all faults with: probity verify {LOG_NAMED}; take what is left with --damaged-too, which ends with \
                      status 3 too",
-                )),
+                ))),
                 _ => failure,
             }
             };

@@ -488,6 +488,10 @@ impl<'de> Visitor<'de> for SubjectSeed<'_> {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
         let draft = self.0;
+        if text.is_empty() {
+            let fault = EntryError::Empty { field: "subject" };
+            return Err(draft.stop(fault.into()));
+        }
         // A line feed would split one subject into two.
         if text.contains('\n') {
             let fault = EntryError::ControlCharacter { field: "subject" };

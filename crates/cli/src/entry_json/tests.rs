@@ -57,6 +57,11 @@ fn each_fault_names_its_place_and_rule() {
         ),
         (r#"{"key":"k"}"#, "column 11, field action: is missing"),
         (r#"{"action":""}"#, "column 13, field action: is empty"),
+        // An entry about nobody: no later question about a person finds it.
+        (
+            r#"{"action":"read","subject":""}"#,
+            "column 29, field subject: is empty",
+        ),
         (
             r#"{"action":7}"#,
             "column 11, field action: is not a string",

@@ -313,6 +313,16 @@ fn a_disguise_in_chunks_that_is_refused_is_gone_or_named() {
         stderr.contains(&format!("disguise {id} was begun")),
         "{stderr}"
     );
+    // The command again would begin a second disguise over the first.
+    let hidden = place.rows();
+    for again in [&chunks[..], &APPLY] {
+        let (_, stderr) = place.run(again, 1);
+        let refused =
+            format!("disguise {id}, of the same specification for the same person, was begun");
+        assert!(stderr.contains(&refused), "{stderr}");
+        assert!(stderr.contains(&format!("resume --id {id}")), "{stderr}");
+    }
+    assert_eq!(place.rows(), hidden);
     allow("people_stay");
     let resumed = place.json(&[&resume[..], &["--id", &id]].concat(), 0);
     assert_eq!(resumed["disguises"][0]["id"], id.as_str());

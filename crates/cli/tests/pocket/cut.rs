@@ -150,3 +150,32 @@ fn a_full_disk_is_named_with_its_cause_and_a_remedy() {
     assert!(said.contains("w: File too large"), "{said}");
     assert!(said.contains("help: make room on the disk"), "{said}");
 }
+
+/// A root file put back from a backup, beside a chip that went on, opened as an empty, intact
+/// database, and the next command wrote over the rows.
+#[test]
+fn an_older_root_file_beside_a_newer_chip_is_refused() {
+    let place = Place::new();
+    place.run(&["create", "v", "--schema", "vault.sql", "--size", "1"], 0);
+    let older = fs::read(place.path("v.root")).unwrap();
+    let insert = "INSERT INTO doctors VALUES (NULL, 'Rossi', 1.5)";
+    place.run(&["exec", "v", insert], 0);
+    let newest = fs::read(place.path("v.root")).unwrap();
+    let chip = fs::read(place.path("v")).unwrap();
+
+    fs::write(place.path("v.root"), older).unwrap();
+    let ask = ["query", "v", "SELECT COUNT(*) FROM doctors"];
+    for args in [&["verify", "v"][..], &ask, &["exec", "v", insert]] {
+        let (_, said) = place.run(args, 3);
+        assert!(said.contains("older than what the chip holds"), "{said}");
+        assert!(said.contains("put the newest root file back"), "{said}");
+    }
+    assert!(
+        fs::read(place.path("v")).unwrap() == chip,
+        "the chip is untouched"
+    );
+
+    fs::write(place.path("v.root"), newest).unwrap();
+    assert_eq!(place.count("v", "doctors"), json!(3));
+    place.run(&["verify", "v"], 0);
+}

@@ -124,3 +124,33 @@ fn a_table_shows_control_characters_as_escapes() {
     let (shown, _) = place.run(&["query", "v", "SELECT name FROM doctors WHERE id = 3"], 0);
     assert_eq!(shown, "name\na\\u{1b}[2J\\nb\n");
 }
+
+/// A deletion told of one row, and half of the rows of another table went with it.
+#[test]
+fn rows_that_go_along_with_a_deleted_one_are_counted() {
+    let place = Place::filled();
+    let (said, _) = place.run(&["exec", "v", "DELETE FROM visits WHERE id = 1"], 0);
+    assert_eq!(said, "1 statement: 0 tables created, 1 row changed\n");
+    let script = "INSERT INTO doctors VALUES (3, 'Rossi', 1); BEGIN; DELETE FROM doctors; ROLLBACK; \
+                  UPDATE visits SET day = 1 WHERE id = 4; DELETE FROM doctors WHERE id = 1";
+    let (said, _) = place.run(&["exec", "v", script], 0);
+    assert_eq!(
+        said,
+        "6 statements: 0 tables created, 3 rows changed, 149 rows went along that referred to deleted rows\n"
+    );
+    assert_eq!(place.count("v", "visits"), 150);
+    let told = place.json(&["exec", "v", "delete from doctors"]);
+    assert_eq!(told["rows_changed"], 2);
+    assert_eq!(told["rows_gone_along"], 150);
+    assert_eq!(place.count("v", "visits"), 0);
+}
+
+/// A column that the file lacks was named together with another one that it has.
+#[test]
+fn a_column_that_the_rows_lack_is_named_alone() {
+    let place = Place::filled();
+    fs::write(place.path("r.csv"), "doctor,day\n1,5\n").unwrap();
+    let (_, stderr) = place.run(&["import", "v", "visits", "r.csv"], 1);
+    assert!(stderr.contains("note has no value"), "{stderr}");
+    assert!(!stderr.contains("in the column"), "{stderr}");
+}

@@ -366,6 +366,26 @@ impl<D: Database> Chunks<'_, D> {
             .transaction(|open| intent::list(&mut open.database))
     }
 
+    /// Returns a disguise that was begun with the same specification and the same person, and is
+    /// neither done nor ended: beginning it again would be a second one.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Forged`].
+    pub fn unfinished_like(
+        &mut self,
+        request: &ApplyRequest<'_>,
+    ) -> Result<Option<DisguiseId>, Error> {
+        self.transaction(|engine| {
+            for id in intent::list(&mut engine.database)? {
+                let found = intent::find(&mut engine.database, id)?;
+                if found.is_some_and(|intent| intent.order.is_like(request)) {
+                    return Ok(Some(id));
+                }
+            }
+            Ok(None)
+        })
+    }
+
     /// Checks, before anything is changed, that records can be kept for everybody who is meant, and
     /// that nobody is held: a page of rows in each transaction. For one user only the holds are
     /// checked, on all people with a stake in the rows.

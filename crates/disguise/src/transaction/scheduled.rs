@@ -90,6 +90,15 @@ impl Order {
         name == Some(user.principal())
     }
 
+    /// Returns whether the order is one of the same specification for the same person, or everybody.
+    pub(crate) fn is_like(&self, request: &ApplyRequest<'_>) -> bool {
+        let is_same_person = match &request.user {
+            Some(user) => self.is_about(user),
+            None => self.user.is_none(),
+        };
+        is_same_person && self.text == request.spec.text && self.parameters == request.parameters
+    }
+
     pub(crate) fn parsed(&self) -> Result<SpecFile, Error> {
         Ok(SpecFile::parse(&self.text)?)
     }

@@ -64,6 +64,13 @@ impl Blocks {
         self.bit(block).is_some_and(|bit| self.used & bit == 0)
     }
 
+    /// Returns the free block that a search would take first, as far as the map shows.
+    pub(crate) fn first_free(&self) -> Option<u32> {
+        let from = self.next.max(self.first);
+        let mut circle = (from..self.end()).chain(self.first..from.min(self.end()));
+        circle.find(|&block| self.is_free(block))
+    }
+
     /// Marks `block` as in use.
     pub(crate) fn mark(&mut self, block: u32) {
         self.used |= self.bit(block).unwrap_or(0);

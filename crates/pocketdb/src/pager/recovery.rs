@@ -4,8 +4,8 @@ use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState};
-use crate::pager::root::{Level, Origin, SecureStore, raise_format};
-use crate::pager::seal::Since;
+use crate::pager::root::{Level, Origin, SecureStore, raise_format, read_chain};
+use crate::pager::seal::{Since, next_secrets};
 use crate::pager::side::Side;
 
 /// Least number of numbers that every opening skips after those last recorded.
@@ -42,6 +42,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         if origin.since.is_some_and(is_behind) {
             return Err(Error::Root("is damaged"));
         }
+        self.refuse_later_pages(first)?;
         let more = u64::from(self.root.secure.random()?);
         self.root.committed.epoch = first.epoch + more;
         self.window.continue_with(first.sequence + more);
@@ -53,6 +54,35 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             self.root.seal.seal_anew(origin.since.unwrap_or(first));
         }
         self.root.fill_ring()
+    }
+
+    /// Refuses a record behind which another opening wrote: the secure store is an older copy.
+    ///
+    /// An opening skips numbers before it programs anything, so pages that a loss of power left, which
+    /// no record names, have lower numbers than `first`. Looked at are the two places at which the next
+    /// commit would be programmed.
+    fn refuse_later_pages(&mut self, first: Since) -> Result<()> {
+        let tail = self.root.committed.tail;
+        let behind = (tail.sequence > 0).then_some(tail.page + 1);
+        let behind = behind.filter(|page| !page.is_multiple_of(BLOCK_PAGES));
+        let free = self.blocks.first_free().map(|block| block * BLOCK_PAGES);
+        for page in behind.into_iter().chain(free) {
+            let frame = self.arena.victim();
+            let bytes = self.arena.page_mut(frame);
+            if self.flash.read(page, 0, bytes)? == PageState::Erased {
+                continue;
+            }
+            let chain = read_chain(&mut self.root.secure)?;
+            let [next, _] = next_secrets(&chain);
+            let seal = &mut self.root.seal;
+            let sequence = seal.sequence_of(page, bytes, Some(&next));
+            let is_later = sequence.is_some_and(|sequence| sequence >= first.sequence);
+            let epoch = seal.catalogue_epoch_of(page, bytes);
+            if is_later || epoch.is_some_and(|epoch| epoch >= first.epoch) {
+                return Err(Error::Root("is older than what the chip holds"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether `page` was not programmed since its block was erased, in none of its sectors.

@@ -100,6 +100,49 @@ fn every_older_image_is_refused_under_the_present_root() {
     }
 }
 
+/// An older secure store that was put back under the present chip opened as an intact database of its
+/// time, and the next commit programmed over the rows written since.
+#[test]
+fn every_older_root_is_refused_under_a_chip_with_later_rows() {
+    let mut store = new_store();
+    let mut roots = Vec::new();
+    for number in 0..250 {
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+        store.commit().unwrap();
+        if number == 120 {
+            store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+        }
+        let (flash, secure) = store.into_parts();
+        let newest = roots.len().saturating_sub(1);
+        for (older, root) in roots.iter().enumerate() {
+            if older % 40 != 0 && older != newest {
+                continue;
+            }
+            let opened = Store::open(flash.clone(), MemoryStore::clone(root), MEMORY);
+            assert!(
+                matches!(opened.err(), Some(Error::Root(_) | Error::Tampered { .. })),
+                "root {older} under chip {number}"
+            );
+        }
+        roots.push(secure.clone());
+        store = Store::open(flash, secure, MEMORY).unwrap();
+    }
+}
+
+/// The rows of an older root are all there where nothing was written since.
+#[test]
+fn an_older_root_opens_where_nothing_was_written_since() {
+    let mut store = new_store();
+    store.insert(TABLES[0], &row(0, 0), &[]).unwrap();
+    store.commit().unwrap();
+    let (flash, older) = store.into_parts();
+    let (flash, _) = Store::open(flash, older.clone(), MEMORY)
+        .unwrap()
+        .into_parts();
+    let store = Store::open(flash, older, MEMORY).unwrap();
+    assert_eq!(store.count(TABLES[0]), 1);
+}
+
 #[test]
 fn programmed_pages_look_random() {
     let (flash, _, _) = image();

@@ -7,7 +7,7 @@ use probity_log::Compression;
 
 use crate::args::{Append, DurabilityChoice};
 use crate::config::Environment;
-use crate::shell::{quoted, quoted_text};
+use crate::shell::{Words, quoted};
 
 /// Returns the command that resumes at `line`, whose entry gets `index`, and writes proofs into a
 /// folder like `proofs`.
@@ -85,41 +85,4 @@ fn free(path: &Path) -> PathBuf {
     others
         .find(|other| !other.exists())
         .unwrap_or_else(|| path.to_owned())
-}
-
-/// The words of a command, separated by spaces.
-#[derive(Default)]
-struct Words(String);
-
-impl Words {
-    fn word(&mut self, word: &str) {
-        if !self.0.is_empty() {
-            self.0.push(' ');
-        }
-        self.0.push_str(word);
-    }
-
-    fn path(&mut self, path: &Path) {
-        self.word(&quoted(path));
-    }
-
-    fn flag(&mut self, name: &str, is_set: bool) {
-        if is_set {
-            self.word(name);
-        }
-    }
-
-    fn option(&mut self, name: &str, value: &str) {
-        // A value that begins with `-` would be taken for an option.
-        let between = if value.starts_with('-') { '=' } else { ' ' };
-        let value = quoted_text(value);
-        self.word(&format!("{name}{between}{value}"));
-    }
-
-    fn file(&mut self, name: &str, path: Option<&PathBuf>) {
-        if let Some(path) = path {
-            self.word(name);
-            self.path(path);
-        }
-    }
 }

@@ -455,7 +455,7 @@ impl LineFound {
         match line {
             Line::TooLong => Self::Refused(Refused {
                 reason: format!("longer than {LINE_BYTES_MAX} bytes"),
-                remedy: "put each entry on a line of its own; write long payloads as payload_base64",
+                remedy: "put each entry on a line of its own; spread a longer payload over several entries, or keep it elsewhere and record its hash",
             }),
             Line::Text(text) if text.trim_ascii().is_empty() => Self::Blank,
             Line::Text(text) => match parse(text) {

@@ -135,6 +135,9 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         let (id, entry) = recorded(ready.engine, recorder, outcome)?;
         return tell_scheduled(args.json, id, due, entry);
     }
+    if let Some(id) = ready.engine.unfinished_like(&request).map_err(&unfit)? {
+        return Err(begun_before(id));
+    }
     let outcome = match args.chunk_rows {
         None => ready.engine.apply(&request).map_err(&unfit),
         Some(rows) => {
@@ -157,14 +160,28 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     Ok(Status::Done)
 }
 
+/// Refuses to begin again what was interrupted: that would be a second disguise over the first.
+fn begun_before(id: DisguiseId) -> Failure {
+    Failure::new(format!(
+        "disguise {id}, of the same specification for the same person, was begun and is not done yet"
+    ))
+    .remedy(how_to_go_on(id))
+}
+
+fn how_to_go_on(id: DisguiseId) -> String {
+    format!(
+        "go on with: probity disguise resume --id {id}; end it with: probity disguise cancel --id {id}; take back what is hidden with: probity disguise reveal"
+    )
+}
+
 /// Adds to the failure of a disguise in chunks which disguise was begun, and how to go on.
 pub(super) fn begun(id: Option<DisguiseId>, failure: Failure) -> Failure {
     let Some(id) = id else {
         return failure;
     };
-    failure.after(&format!("disguise {id} was begun")).remedy(format!(
-        "go on with: probity disguise resume --id {id}; end it with: probity disguise cancel --id {id}; take back what is hidden with: probity disguise reveal"
-    ))
+    failure
+        .after(&format!("disguise {id} was begun"))
+        .remedy(how_to_go_on(id))
 }
 
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Credential files, which `register` writes and people bring.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretKey, TokenShare};
@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::key_file::warn_if_open;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
+use crate::terminal::secret_line;
 
 /// The longest credential, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
@@ -144,22 +145,33 @@ impl CredentialFile {
     }
 }
 
+/// Reads a line of standard input, and no more: whoever writes it may keep it open.
+fn typed(what: &str) -> io::Result<Zeroizing<Vec<u8>>> {
+    let most = LINE_BYTES_MAX.saturating_add(2);
+    if io::stdin().is_terminal() {
+        return secret_line(what, usize::try_from(most).unwrap_or(usize::MAX));
+    }
+    let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));
+    let input = io::stdin().lock();
+    input.take(most).read_until(b'\n', &mut line)?;
+    Ok(line)
+}
+
 /// Returns the first line of the file at `path`, which holds `what`, or of standard input. A line over
 /// [`LINE_BYTES_MAX`] is refused: a password cut short would open by its prefix alone.
 pub(super) fn first_line(path: &Path, what: &str) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file(&format!("read {what} in"), path, error);
-    let mut text = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));
-    let source: Box<dyn io::Read> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
+    let text = if path == Path::new("-") {
+        typed(what).map_err(failed)?
     } else {
         protect(path);
         warn_if_open(path, "the secret in");
-        Box::new(fs::File::open(path).map_err(failed)?)
+        let file = fs::File::open(path).map_err(failed)?;
+        let mut text = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));
+        let mut file = file.take(LINE_BYTES_MAX.saturating_add(2));
+        file.read_to_end(&mut text).map_err(failed)?;
+        text
     };
-    source
-        .take(LINE_BYTES_MAX.saturating_add(2))
-        .read_to_end(&mut text)
-        .map_err(failed)?;
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if u64::try_from(line.len()).is_ok_and(|length| length > LINE_BYTES_MAX) {

@@ -21,7 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use probity_disguise::database::connect;
-use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
+use probity_disguise::{
+    Admission, Database, DatabaseErrorKind, Engine, Error, Pseudo, Schema, Share, SpecFile,
+};
 
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
@@ -71,9 +73,14 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
     };
     let url = address(said, environment)?;
     let database = connect(&url).map_err(|error| {
+        let remedy = if error.kind == DatabaseErrorKind::Busy {
+            "another process has it locked: try again when that has ended"
+        } else {
+            "check that it exists and runs, and who may connect"
+        };
         Failure::new("cannot open the database")
             .because(error)
-            .remedy("check that it exists and runs, and who may connect")
+            .remedy(remedy)
     })?;
     Ok(database)
 }

@@ -17,11 +17,11 @@ use crate::args::{CheckReceipt, ReceiptKey};
 use crate::entry_json::format_time;
 use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
-use crate::key_file::{random_secret, read_verifier};
+use crate::key_file::{RECEIPT_KEY_LABEL, random_secret, read_verifier};
 use crate::output::Output;
 use crate::output_file::OutputFile;
 
-const KEY_LABEL: &str = "probity-receipt-key-v1 ";
+const KEY_LABEL: &str = RECEIPT_KEY_LABEL;
 
 #[derive(Serialize)]
 struct CheckedForm {
@@ -33,6 +33,13 @@ struct CheckedForm {
 /// Creates the key file, or reads an existing one, and prints the public key.
 pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
     if !args.file.exists() {
+        SigningKey::from_seed(&args.name, &[0; SEED_BYTES]).map_err(|error| {
+            Failure::new(format!("{:?} cannot be the name of a signer", args.name))
+                .because(error)
+                .remedy(
+                    "give --name a name without spaces and plus signs, like example.com/receipts",
+                )
+        })?;
         let mut file = CredentialFile::create(&args.file)?;
         let seed = random_secret()
             .map_err(|error| Failure::new("the system gives no random bytes").because(error))?;

@@ -44,20 +44,30 @@ const HEADING: [&str; 28] = [
 pub(super) struct CsvRows<W: Write> {
     rows: csv::Writer<W>,
     spreadsheet_safe: bool,
+    has_heading: bool,
 }
 
 impl<W: Write> CsvRows<W> {
-    /// Creates the writer and writes the heading.
-    pub(super) fn new(out: W, spreadsheet_safe: bool) -> io::Result<Self> {
-        let mut rows = csv::Writer::from_writer(out);
-        rows.write_record(HEADING).map_err(rows_failed)?;
-        Ok(Self {
-            rows,
+    /// Creates the writer. The heading is written with the first row or at the end: nothing is
+    /// written of a log that is refused.
+    pub(super) fn new(out: W, spreadsheet_safe: bool) -> Self {
+        Self {
+            rows: csv::Writer::from_writer(out),
             spreadsheet_safe,
-        })
+            has_heading: false,
+        }
+    }
+
+    fn heading(&mut self) -> io::Result<()> {
+        if !self.has_heading {
+            self.has_heading = true;
+            self.rows.write_record(HEADING).map_err(rows_failed)?;
+        }
+        Ok(())
     }
 
     pub(super) fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
+        self.heading()?;
         let entry = &found.entry;
         let (key, key_base64) = split(entry.key);
         let (payload, payload_base64) = split(entry.payload);
@@ -103,7 +113,8 @@ impl<W: Write> CsvRows<W> {
         self.rows.write_record(None::<&[u8]>).map_err(rows_failed)
     }
 
-    pub(super) fn into_inner(self) -> io::Result<W> {
+    pub(super) fn into_inner(mut self) -> io::Result<W> {
+        self.heading()?;
         self.rows
             .into_inner()
             .map_err(csv::IntoInnerError::into_error)

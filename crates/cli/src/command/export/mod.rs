@@ -144,9 +144,7 @@ fn export<W: Write>(
             out,
             with_place: args.with_place,
         },
-        ExportFormat::Csv => Form::Csv(Box::new(
-            CsvRows::new(out, args.spreadsheet_safe).map_err(&fail)?,
-        )),
+        ExportFormat::Csv => Form::Csv(Box::new(CsvRows::new(out, args.spreadsheet_safe))),
     };
     let mut progress = Progress::new("entries");
     let mut counts = Counts {

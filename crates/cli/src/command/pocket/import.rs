@@ -180,6 +180,8 @@ impl<'a> Import<'a> {
             // The statement is not one that somebody wrote: its place is a column.
             Error::Sql { at, what } => {
                 let place = match self.column_at(text, at) {
+                    // The words name another column, which the file lacks.
+                    _ if what.ends_with(" has no value") => String::new(),
                     Some(column) => format!(", in the column {column}"),
                     None => String::new(),
                 };

@@ -258,6 +258,12 @@ impl Place {
             Error::Tampered { .. } => Failure::broken(format!("{file} is not what was written"))
                 .because(error)
                 .remedy("take an undamaged copy; with another database's root file every page looks like this"),
+            Error::Root(what) if what.starts_with("is older") => Failure::broken(format!(
+                "{} does not open {file}",
+                self.root.display()
+            ))
+            .because(error)
+            .remedy("put the newest root file back, or both files from one backup: the root file and the chip belong together"),
             Error::Root(_) => Failure::broken(format!(
                 "{} does not open {file}",
                 self.root.display()

@@ -50,6 +50,11 @@ pub(super) struct Document<'a> {
     /// The given older log, which this one must continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continues: Option<ContinuesRow<'a>>,
+    /// Why the verification failed although the log is intact, and the remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) help: Option<String>,
 }
 
 /// The document of a verification that damage ended before there was a report.
@@ -188,6 +193,8 @@ pub(super) fn document<'a>(
         bytes_skipped: skipped().map(|skipped| skipped.bytes).sum(),
         seconds,
         continues: None,
+        error: None,
+        help: None,
     }
 }
 

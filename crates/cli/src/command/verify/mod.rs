@@ -20,7 +20,7 @@ use probity_log::{Continued, Log, LogError, LogLocation, Older};
 use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
 use super::check_is_log;
-use super::copies::{absent, leads_nowhere};
+use super::copies::{absent, check_is_folder, leads_nowhere};
 use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -62,6 +62,8 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     let absent = heads_absent(args, environment, &report).filter(|_| status != Status::Broken);
     if let Some(absent) = &absent {
         document.status = absent.status().code();
+        document.error = Some(absent.clause());
+        document.help = absent.help();
     }
     document.continues = continued.as_ref().map(ContinuesRow::new);
     let mut output = Output::new();
@@ -82,7 +84,9 @@ fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Op
     if !is_meant || report.heads.streams > 0 {
         return None;
     }
-    Some(absent(&report.heads.place))
+    let names_heads = environment.heads.is_some();
+    let failure = absent(&report.heads.place).names_heads(names_heads);
+    Some(failure.of_log(&args.dir, None))
 }
 
 /// An older log, and whether the one that is verified continues it.
@@ -131,7 +135,9 @@ fn ended(args: &Verify, options: &VerifyOptions, failure: Failure) -> Failure {
 /// without one is lost evidence.
 fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
     let is_of_keys = matches!(error, LogError::Broken { .. } | LogError::Damaged { .. });
-    let is_gone = args.key.is_some() && !args.dir.join("probity.toml").exists();
+    // A folder that cannot be entered may hold the log.
+    let config = args.dir.join("probity.toml");
+    let is_gone = args.key.is_some() && matches!(config.try_exists(), Ok(false));
     let failure = Failure::from(error);
     if is_gone {
         return failure.remedy("name the folder of the log; if this is it, the log was deleted");
@@ -178,6 +184,7 @@ fn options(args: &Verify, environment: &Environment) -> Result<VerifyOptions, Fa
         heads: args.heads.clone().or_else(|| environment.heads.clone()),
         ..VerifyOptions::default()
     };
+    options.heads.as_deref().map_or(Ok(()), check_is_folder)?;
     match args.key.as_deref().map(key_file::read).transpose()? {
         Some(Key::Root(root)) => options.root = Some(root),
         Some(Key::Verifier(anchor)) => options.anchor = Some(anchor),

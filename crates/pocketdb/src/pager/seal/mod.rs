@@ -1,5 +1,7 @@
 //! Encryption and authentication of flash pages; the layout is "Pages" in `docs/pocketdb-format.md`.
 
+mod number;
+
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher};
 use cmac::{Cmac, Mac as _};
@@ -102,6 +104,14 @@ impl PageKeys {
             mask: derive(secret, LABEL_MASK),
         }
     }
+
+    /// Returns the key that encrypts pages in the present form.
+    fn synthetic(&self) -> Zeroizing<[u8; 16]> {
+        // No key stream of format 6 contains this block: no page has role 255.
+        let mut key = Block::from([0xFF; 16]);
+        Aes128Enc::new(&(*self.cipher).into()).encrypt_block(&mut key);
+        Zeroizing::new(key.into())
+    }
 }
 
 /// The first numbers of pages sealed in the present form; pages of format 6 have lower ones.
@@ -139,17 +149,14 @@ struct Expanded {
 
 impl Expanded {
     fn new(holder: Holder, form: Form, keys: &PageKeys) -> Self {
-        let mut cipher = Aes128Enc::new(&(*keys.cipher).into());
-        if form == Form::Synthetic {
-            // No key stream of format 6 contains this block: no page has role 255.
-            let mut key = Block::from([0xFF; 16]);
-            cipher.encrypt_block(&mut key);
-            cipher = Aes128Enc::new(&key);
-        }
+        let key = match form {
+            Form::Synthetic => keys.synthetic(),
+            Form::Numbered => keys.cipher.clone(),
+        };
         Self {
             holder,
             form,
-            cipher,
+            cipher: Aes128Enc::new(&(*key).into()),
             hash: Polyval::new(&(*keys.hash).into()),
         }
     }
@@ -160,6 +167,8 @@ impl Expanded {
 enum Holder {
     Lasting,
     Side(u8),
+    /// Keys tried on a page that no record names; never taken for another page.
+    Tried,
 }
 
 /// The assignment of pages to generations; each has the keys of its side.
@@ -374,7 +383,7 @@ impl Seal {
         core::mem::swap(&mut self.recent, &mut self.before);
         if !fits(&self.recent) {
             let keys = match holder {
-                Holder::Lasting => &self.lasting,
+                Holder::Lasting | Holder::Tried => &self.lasting,
                 Holder::Side(number) => self.side(number),
             };
             self.recent = Expanded::new(holder, form, keys);
