@@ -12,7 +12,7 @@ use probity_format::tree::{Hash, root_of};
 use crate::error::LogError;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::Visited;
-use crate::opener::Opening;
+use crate::opening::Opening;
 use crate::reader::{Filter, Found, Reader};
 use crate::slots::Pseudonym;
 use crate::verify::{Unread, UnreadSection};

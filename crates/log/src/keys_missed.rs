@@ -13,7 +13,7 @@ use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::journal::History;
-use crate::opener::Opening;
+use crate::opening::Opening;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::slots::Pseudonym;
 

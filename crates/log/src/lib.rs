@@ -49,6 +49,7 @@ mod log_state;
 mod lost;
 mod opened;
 mod opener;
+mod opening;
 mod origin;
 mod own_writer;
 mod progress;

@@ -24,7 +24,7 @@ use crate::head_signer::HeadSigner;
 use crate::history::read_checkpoint;
 use crate::journal::History;
 use crate::lost::Lost;
-use crate::opener::Opening;
+use crate::opening::Opening;
 pub use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;

@@ -26,7 +26,7 @@ use crate::heads::Heads;
 use crate::journal::History;
 use crate::keys_missed::KeysMissed;
 use crate::known::{KnownHead, KnownHeads, Source};
-use crate::opener::Opening;
+use crate::opening::Opening;
 use crate::repairs::{Repair, RepairKind};
 use crate::resumption::Resumption;
 use crate::scan::{End, Position, scan_believed};

@@ -1,6 +1,7 @@
 //! Connections to databases, the same for every database engine.
 
-pub(crate) mod catalog;
+mod catalog;
+pub(crate) mod column;
 pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -17,14 +18,16 @@ use std::fmt::Write as _;
 use std::ops::{ControlFlow, DerefMut};
 
 use crate::database::value::Value;
+pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
-    Catalog, CatalogTable, Column, Constraint, ForeignKey, Matching, OnDelete, OnUpdate, Property,
+    Catalog, CatalogTable, Constraint, ForeignKey, Matching, OnDelete, OnUpdate, Property,
     Referrer, Rule,
 };
-pub(crate) use catalog::{INSERT_INTO, NAME_BYTES_MAX};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers, note_unique_keys};
+pub use column::Column;
+pub(crate) use column::NAME_BYTES_MAX;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]

@@ -375,9 +375,9 @@ impl<D: Database> Chunks<'_, D> {
         &mut self,
         request: &ApplyRequest<'_>,
     ) -> Result<Option<DisguiseId>, Error> {
-        self.transaction(|engine| {
-            for id in intent::list(&mut engine.database)? {
-                let found = intent::find(&mut engine.database, id)?;
+        self.transactions.transaction(|open| {
+            for id in intent::list(&mut open.database)? {
+                let found = intent::find(&mut open.database, id)?;
                 if found.is_some_and(|intent| intent.order.is_like(request)) {
                     return Ok(Some(id));
                 }

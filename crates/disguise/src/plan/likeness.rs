@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::step::{PlanContext, SCOPE};
-use crate::database::catalog::Affinity;
+use crate::database::column::Affinity;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;

@@ -5,5 +5,6 @@ pub(crate) mod outcome;
 pub(crate) mod overwrite;
 pub(crate) mod path_end;
 pub(crate) mod row;
+pub(crate) mod spelling;
 pub(crate) mod stored;
 pub(crate) mod table;

@@ -13,7 +13,8 @@ use probity_queue::{Receiver, SendError, Sender, channel};
 use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
-use crate::opener::{Opener, Opening};
+use crate::opener::Opener;
+use crate::opening::Opening;
 use crate::scan::read_some;
 use crate::segments as layout;
 

@@ -19,7 +19,7 @@ use super::sealers::Sealers;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
 use crate::error::{LogError, frames};
-use crate::opener::Opening;
+use crate::opening::Opening;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Walk};
 

@@ -135,7 +135,12 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         let (id, entry) = recorded(ready.engine, recorder, outcome)?;
         return tell_scheduled(args.json, id, due, entry);
     }
-    if let Some(id) = ready.engine.unfinished_like(&request).map_err(&unfit)? {
+    if let Some(id) = ready
+        .engine
+        .chunks()
+        .unfinished_like(&request)
+        .map_err(&unfit)?
+    {
         return Err(begun_before(id));
     }
     let outcome = match args.chunk_rows {

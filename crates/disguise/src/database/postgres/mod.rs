@@ -16,7 +16,7 @@ use super::{
     CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
     wording,
 };
-use crate::database::catalog::whole;
+use crate::database::column::whole;
 use crate::database::value::Value;
 
 /// Prepared statements kept.

@@ -17,7 +17,8 @@ use crate::schema::{Reference, ResolvedTable};
 use crate::statements::lax;
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{at, encoded, picked, put};
-use crate::statements::table::{Inserted, alike, present, try_insert};
+use crate::statements::spelling::alike;
+use crate::statements::table::{Inserted, present, try_insert};
 
 /// The references by which rows may name people who were nobody when the rows went.
 struct Dangling {
