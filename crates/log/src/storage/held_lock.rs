@@ -106,12 +106,6 @@ impl Drop for HeldLock {
 
 #[cfg(test)]
 mod tests {
-    #![expect(
-        clippy::unwrap_used,
-        clippy::disallowed_methods,
-        reason = "a test that cannot go on has failed, and damage is done around the storage"
-    )]
-
     use super::*;
 
     /// A removed folder opened like an empty one.
