@@ -136,7 +136,7 @@ pub enum Property {
     KeepsVersions,
     /// Tables may refer to it that the account does not see.
     UnseenReferrers,
-    /// It refers to a table of another schema by a key that the database may check at the commit
+    /// Refers to a table of another schema by a key that the database may check at the commit
     /// alone.
     RefersElsewhereLate,
     /// Its name may be written in any letters, large and small.
