@@ -50,7 +50,7 @@ pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
     let bytes = random_secret().map_err(fail)?;
     let root = RootKey::new(Secret::copy_of(&bytes));
-    let mut file = OutputFile::reserve_of_log(path).map_err(fail)?;
+    let mut file = OutputFile::create_of_log(path).map_err(fail)?;
     file.write_secret(root.to_text().as_bytes())
         .and_then(|()| file.finish())
         .map_err(fail)?;
@@ -204,6 +204,27 @@ mod tests {
         assert_eq!(*read_root(&path).unwrap().to_text(), *made.to_text());
         assert!(create_root(&path).is_err());
         assert_eq!(*read_root(&path).unwrap().to_text(), *made.to_text());
+    }
+
+    /// The file was there, empty, before the key was in it. A kill left it so, and the next command
+    /// that makes a key refused it.
+    #[test]
+    fn a_root_key_file_is_whole_as_soon_as_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |number| folder.path().join(format!("log{number}.key"));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                (0..50).all(|number| {
+                    let there = std::iter::repeat_with(|| fs::read_to_string(path(number)));
+                    let text = there.flatten().next();
+                    text.is_some_and(|text| text.ends_with('\n') && text.len() > 40)
+                })
+            });
+            for number in 0..50 {
+                create_root(&path(number)).unwrap();
+            }
+            assert!(reader.join().unwrap());
+        });
     }
 
     #[test]

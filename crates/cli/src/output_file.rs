@@ -82,11 +82,6 @@ impl OutputFile {
     /// lack of a place.
     pub(crate) fn reserve(path: &Path) -> io::Result<Self> {
         check_name(path)?;
-        Self::reserve_of_log(path)
-    }
-
-    /// Reserves a file that belongs to a log.
-    pub(crate) fn reserve_of_log(path: &Path) -> io::Result<Self> {
         check(path, Existing::Keep)?;
         Self::open(path.to_owned(), path, Existing::Keep)
     }

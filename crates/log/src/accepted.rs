@@ -9,6 +9,7 @@ use probity_format::{DecodeError, Entry, Timestamp};
 
 use crate::journal::History;
 use crate::repairs::{Repair, RepairKind};
+use crate::slot_ranges::SlotRanges;
 
 /// A loss that an opening accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,17 +21,39 @@ pub struct AcceptedLoss {
     pub time: Timestamp,
     /// The journal frame that records it.
     pub(crate) frame: u64,
+    /// The first frame of the stream that was lost after it, which another frame may replace.
+    lost_from: u64,
 }
 
 impl AcceptedLoss {
     pub(crate) const fn new(loss: Repair, frame: u64, time: Timestamp) -> Self {
-        Self { loss, time, frame }
+        Self {
+            loss,
+            time,
+            frame,
+            lost_from: u64::MAX,
+        }
     }
 
     /// Returns whether sections of frame `number` of `stream` were given up.
     pub(crate) fn closes(&self, stream: &StreamName, number: u64) -> bool {
+        self.closed_of(stream)
+            .is_some_and(|frames| frames.contains(&number))
+    }
+
+    /// The frames of `stream` of which it gave up sections, without those that were lost since: a
+    /// later frame of such a number is another one.
+    pub(crate) fn closed_of(&self, stream: &StreamName) -> Option<Range<u64>> {
         let loss = &self.loss;
-        loss.kind == RepairKind::Closed && loss.stream == *stream && loss.has(number)
+        let is_closed = loss.kind == RepairKind::Closed && loss.stream == *stream;
+        is_closed.then(|| loss.from..loss.to.min(self.lost_from))
+    }
+
+    /// Takes over that the frames of the stream from `later.from` on were lost.
+    fn lose(&mut self, later: &Repair) {
+        if later.kind == RepairKind::Lost && later.stream == self.loss.stream {
+            self.lost_from = self.lost_from.min(later.from);
+        }
     }
 }
 
@@ -56,16 +79,16 @@ pub(crate) struct GivenUp {
     /// The number of slots that the journal named with it.
     slots: u64,
     /// Those of them that are void.
-    void: Vec<Range<u64>>,
+    void: SlotRanges,
 }
 
 impl History {
     /// The slots that the last acceptance left void, where it recorded them and no subject was named
     /// since. Without a later subject the keys of these slots are the only ones of their subjects.
-    pub(crate) fn void_slots(&self) -> &[Range<u64>] {
+    pub(crate) fn void_slots(&self) -> Option<&SlotRanges> {
         let given_up = self.given_up.as_ref();
         let last = given_up.filter(|it| it.slots == self.slots.count);
-        last.map_or(&[], |it| &it.void)
+        last.map(|it| &it.void).filter(|void| !void.is_empty())
     }
 
     /// Takes over `repair` of journal frame `frame`, which is of an acceptance of a loss of keys.
@@ -73,14 +96,14 @@ impl History {
         let opening = self.newest_certificate();
         // A long list of one opening goes on in another frame.
         let known = self.given_up.take().filter(|it| it.opening == opening);
-        let given_up = self.given_up.insert(known.unwrap_or(GivenUp {
+        let given_up = self.given_up.insert(known.unwrap_or_else(|| GivenUp {
             opening,
             frame,
             slots: self.slots.count,
-            void: Vec::new(),
+            void: SlotRanges::default(),
         }));
         if repair.kind == RepairKind::Void {
-            given_up.void.push(repair.from..repair.to);
+            given_up.void.add(repair.from..repair.to);
         }
     }
 
@@ -96,8 +119,16 @@ impl History {
         for repair in text.lines().filter_map(Repair::parse) {
             self.has_lost_slots |= repair.kind.is_of_slots();
             if repair.kind.is_loss() {
+                for earlier in &mut self.losses {
+                    earlier.lose(&repair);
+                }
                 let loss = AcceptedLoss::new(repair.clone(), frame, entry.time);
                 self.losses.push(loss);
+            }
+            match repair.kind {
+                RepairKind::Void => self.void.add(repair.from..repair.to),
+                RepairKind::Returned => self.void.remove(repair.from..repair.to),
+                _ => {}
             }
             if matches!(repair.kind, RepairKind::Closed | RepairKind::Void) {
                 self.give_up(&repair, frame);
@@ -105,5 +136,31 @@ impl History {
             self.repaired.push((repair, frame));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(kind: RepairKind, frames: Range<u64>) -> AcceptedLoss {
+        let loss = Repair::new(kind, &StreamName::default(), frames);
+        AcceptedLoss::new(loss, 1, Timestamp::from_nanoseconds(1).unwrap())
+    }
+
+    /// A frame that was given the number of a lost one counted as given up with it, so that a key
+    /// of it that was destroyed later passed for an accepted loss.
+    #[test]
+    fn a_frame_that_replaces_a_lost_one_is_not_given_up_with_it() {
+        let stream = StreamName::default();
+        let mut closed = accepted(RepairKind::Closed, 3..9);
+        assert!(closed.closes(&stream, 3) && closed.closes(&stream, 8));
+        let other = StreamName::new("other").unwrap();
+        closed.lose(&Repair::new(RepairKind::Lost, &other, 0..9));
+        closed.lose(&Repair::new(RepairKind::Torn, &stream, 0..9));
+        assert!(closed.closes(&stream, 8));
+        closed.lose(&Repair::new(RepairKind::Lost, &stream, 5..7));
+        assert!(closed.closes(&stream, 4));
+        assert!((5..10).all(|number| !closed.closes(&stream, number)));
     }
 }

@@ -10,6 +10,8 @@ use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::log::Log;
 use crate::log_state::LogState;
+#[cfg(doc)]
+use crate::repairs::RepairKind;
 use crate::slots::Pseudonym;
 
 /// The evidence that a subject was erased; it names nobody.
@@ -30,7 +32,9 @@ impl Log {
     /// removed, also where it is the actor or submitter. The rest stays readable for the others
     /// until the last of them is erased.
     ///
-    /// Returns nothing where the log holds no key of that name. A subject that appears again gets
+    /// Returns nothing where the log holds no key of that name. A key that an accepted loss left out
+    /// is none: after such keys were put back ([`RepairKind::Returned`]), the caller repeats the erasures
+    /// that found nothing since. A subject that appears again gets
     /// another pseudonym and another key. The idempotency keys of the erased entries are forgotten
     /// too. After the return the erasure is signed for and the key is overwritten. After a crash in
     /// between, the next opening finishes it.

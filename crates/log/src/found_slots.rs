@@ -15,6 +15,7 @@ use crate::journal::History;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
 use crate::set_aside;
+use crate::slot_ranges::SlotRanges;
 use crate::slots::{
     OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, advice, broken, read_slots, readable, surplus,
 };
@@ -34,7 +35,7 @@ pub(crate) struct FoundSlots {
     /// them as void.
     given_up: GivenUpSlots,
     /// Slots that count as void now.
-    void: Vec<Range<u64>>,
+    void: SlotRanges,
     /// Slots that were durable before the last of them were written: those are whole or were
     /// damaged later.
     durable: u64,
@@ -52,7 +53,7 @@ pub(crate) struct FoundSlots {
 /// The slots that an accepted loss left void.
 #[derive(Default)]
 struct GivenUpSlots {
-    slots: Vec<Range<u64>>,
+    slots: SlotRanges,
     /// The subjects of the frames whose keys were given up. A key of anybody else was never lost
     /// there.
     subjects: BTreeSet<Pseudonym>,
@@ -84,10 +85,9 @@ impl FoundSlots {
         history: &History,
         (subjects, accept_loss): (BTreeSet<Pseudonym>, bool),
     ) -> Result<Option<Self>, LogError> {
-        let slots = history.void_slots().to_vec();
-        if slots.is_empty() {
+        let Some(slots) = history.void_slots().cloned() else {
             return Ok(None);
-        }
+        };
         let given_up = GivenUpSlots { slots, subjects };
         let mut found = Self::read_past(files, wrapping, history, given_up)?;
         // A subject that was made since in a slot that the journal does not name yet would lose it.
@@ -95,8 +95,7 @@ impl FoundSlots {
             return Ok(None);
         }
         // The journal names the slots anew only when there are more.
-        let next = history.slots.count.saturating_add(1);
-        found.leave_out(next.saturating_sub(found.count));
+        found.extend_to(history.slots.count.saturating_add(1));
         Ok(Some(found))
     }
 
@@ -126,7 +125,7 @@ impl FoundSlots {
             if is_kept {
                 (found.count, found.digest) = (next, running);
             } else {
-                add(&mut found.void, number);
+                found.void.add_one(number);
             }
             if next == signed {
                 found.signed = named;
@@ -134,27 +133,22 @@ impl FoundSlots {
             Ok(())
         })?;
         let stored = found.length / SLOT_LENGTH;
-        if stored < signed && (stored..signed).all(|number| found.is_given_up(number)) {
+        if stored < signed && found.given_up.slots.contains_all(stored..signed) {
             found.signed = (stored..signed).fold(named, |digest, _| digest.then(&VOID));
         }
         Ok(found)
     }
 
     fn is_given_up(&self, number: u64) -> bool {
-        self.given_up.slots.iter().any(|it| it.contains(&number))
+        self.given_up.slots.contains(number)
     }
 
     /// Notes the slots of an accepted loss whose keys are there again, and those that are void: a
     /// later opening takes their keys as well.
     pub(crate) fn note(&self, history: &History, repairs: &mut RecoveryReport) {
-        let mut returned: Vec<u64> = self.known.values().map(|known| known.slot).collect();
-        returned.retain(|slot| self.is_given_up(*slot));
-        returned.sort_unstable();
-        let mut ranges = Vec::new();
-        for slot in returned {
-            add(&mut ranges, slot);
-        }
-        for slots in ranges {
+        let returned = self.known.values().map(|known| known.slot);
+        let returned: SlotRanges = returned.filter(|slot| self.is_given_up(*slot)).collect();
+        for slots in returned.iter() {
             repairs.note(Repair::of_log(RepairKind::Returned, slots));
         }
         // Of the slots that the journal names, only those of the accepted loss may be void.
@@ -260,16 +254,18 @@ impl FoundSlots {
             return;
         }
         let stored = self.length.div_ceil(SLOT_LENGTH);
-        let count = stored.max(self.count).saturating_add(subjects);
+        self.extend_to(stored.max(self.count).saturating_add(subjects));
+    }
+
+    /// Adds void slots up to number `count`, or to the end of the file.
+    fn extend_to(&mut self, count: u64) {
+        let count = count.max(self.length.div_ceil(SLOT_LENGTH));
         // Those behind the last whole slot come again.
-        for slots in &mut self.void {
-            slots.end = slots.end.min(self.count);
-        }
-        self.void.retain(|slots| !slots.is_empty());
+        self.void.cut(self.count);
         while self.count < count {
             // The file has no slot there, or an invalid one.
             self.closed.insert(self.count);
-            add(&mut self.void, self.count);
+            self.void.add_one(self.count);
             self.digest = self.digest.then(&VOID);
             self.count = self.count.saturating_add(1);
         }
@@ -327,25 +323,33 @@ impl FoundSlots {
             .into_iter()
             .map(slot)
             .filter(|(start, end)| start < end);
+        // Neighbours are one: there may be very many.
+        let (mut zeros, mut copied) = (Vec::new(), Vec::new());
         for (start, end) in stored.chain(tail) {
-            let kind = if holds_zeros(files, start..end)? {
-                RepairKind::Zeros
-            } else {
-                set_aside::copy(files, SLOTS, start..end)?;
-                RepairKind::Slots
-            };
-            repairs.announce(files, Repair::of_log(kind, start..end))?;
+            let are_zeros = holds_zeros(files, start..end)?;
+            if are_zeros && self.is_given_up(start / SLOT_LENGTH) {
+                // As the journal names it.
+                continue;
+            }
+            let bytes = if are_zeros { &mut zeros } else { &mut copied };
+            join(bytes, start..end);
         }
-        Ok(())
+        for bytes in &copied {
+            set_aside::copy(files, SLOTS, bytes.clone())?;
+        }
+        let of_kind = |kind| move |bytes| Repair::of_log(kind, bytes);
+        let zeros = zeros.into_iter().map(of_kind(RepairKind::Zeros));
+        let copied = copied.into_iter().map(of_kind(RepairKind::Slots));
+        // At once: each announcement writes all of them.
+        repairs.announce_all(files, zeros.chain(copied).collect())
     }
 }
 
-/// Adds a number to ranges in order.
-fn add(ranges: &mut Vec<Range<u64>>, number: u64) {
-    let next = number.saturating_add(1);
+/// Adds a range of bytes behind the others.
+fn join(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
     match ranges.last_mut() {
-        Some(last) if last.end == number => last.end = next,
-        _ => ranges.push(number..next),
+        Some(last) if last.end == next.start => last.end = next.end,
+        _ => ranges.push(next),
     }
 }
 

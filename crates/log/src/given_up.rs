@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::error::LogError;
 use crate::records::Records;
-use crate::repairs::RepairKind;
 use crate::scan::{Position, scan_believed};
 use crate::settling::FoundStream;
 use crate::slots::Pseudonym;
@@ -18,11 +17,10 @@ impl FoundStream<'_> {
     pub(crate) fn given_up(&mut self) -> Result<BTreeSet<Pseudonym>, LogError> {
         let name = self.recovery.name;
         let losses = self.recovery.history.losses.iter();
-        let losses = losses.map(|accepted| &accepted.loss);
-        let closed = losses.filter(|it| it.kind == RepairKind::Closed && it.stream == *name);
+        let closed = losses.filter_map(|accepted| accepted.closed_of(name));
         let mut subjects = BTreeSet::new();
-        for loss in closed {
-            self.add_subjects((loss.from, loss.to), &mut subjects)?;
+        for frames in closed {
+            self.add_subjects((frames.start, frames.end), &mut subjects)?;
         }
         Ok(subjects)
     }

@@ -24,6 +24,7 @@ use crate::accepted::{AcceptedLoss, GivenUp};
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
 use crate::repairs::Repair;
+use crate::slot_ranges::SlotRanges;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -233,6 +234,8 @@ pub(crate) struct History {
     pub(crate) losses: Vec<AcceptedLoss>,
     /// The last of them that is of keys.
     pub(crate) given_up: Option<GivenUp>,
+    /// The slots that the journal names without a pseudonym.
+    pub(crate) void: SlotRanges,
     /// All repairs of recovery, with the journal frame that records each.
     pub(crate) repaired: Vec<(Repair, u64)>,
     /// The frames that were read for it, and the root over them; nothing where they were read past
@@ -281,6 +284,7 @@ impl History {
             erasures: BTreeMap::new(),
             losses: Vec::new(),
             given_up: None,
+            void: SlotRanges::default(),
             repaired: Vec::new(),
             read: Bound {
                 size: 0,

@@ -80,10 +80,10 @@ impl KeysMissed {
         files: &crate::files::Files,
         repairs: &mut RecoveryReport,
     ) -> Result<(), LogError> {
-        for (stream, frames) in &self.frames {
-            let repair = Repair::new(RepairKind::Closed, stream, frames.clone());
-            repairs.announce(files, repair)?;
-        }
-        Ok(())
+        let closed = self.frames.iter();
+        let closed =
+            closed.map(|(stream, frames)| Repair::new(RepairKind::Closed, stream, frames.clone()));
+        // At once: each announcement writes all of them.
+        repairs.announce_all(files, closed.collect())
     }
 }

@@ -70,6 +70,7 @@ mod segments;
 mod set_aside;
 mod settling;
 mod signal;
+mod slot_ranges;
 mod slots;
 mod startup;
 pub mod storage;

@@ -1,7 +1,6 @@
 //! Opens sealed frames for holders of the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::content::PSEUDONYM_BYTES;
@@ -23,6 +22,7 @@ use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::known_epochs::KnownEpochs;
 use crate::lost::Lost;
+use crate::slot_ranges::SlotRanges;
 use crate::slots::{
     DAMAGED, Pseudonym, Slots, Unopened, VOID, are_many, broken, read_slots, readable,
 };
@@ -39,7 +39,7 @@ pub(crate) struct Opener {
     erased: RwLock<HashMap<Pseudonym, u64>>,
     /// The slots that the journal signed for, and those of them that an accepted loss left void.
     signed: SignedSlots,
-    void: Vec<Range<u64>>,
+    void: SlotRanges,
     /// True where the file of slots is the one that was signed for, once that was asked.
     is_as_signed: OnceLock<bool>,
     pub(crate) epochs: RwLock<KnownEpochs>,
@@ -117,7 +117,7 @@ impl Opener {
             slots: RwLock::new(slots),
             erased: RwLock::default(),
             signed: SignedSlots::default(),
-            void: Vec::new(),
+            void: SlotRanges::default(),
             is_as_signed: OnceLock::new(),
             epochs: RwLock::default(),
             closed: Vec::new(),
@@ -144,7 +144,7 @@ impl Opener {
     /// Takes over the content of `history`, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
-        let void = history.void_slots();
+        let void = history.void_slots().cloned().unwrap_or_default();
         self.with_journal(
             (history.slots, void),
             &history.erasures,
@@ -157,14 +157,14 @@ impl Opener {
     /// be read after the slots: a key is destroyed after its erasure is signed.
     pub(crate) fn with_journal(
         mut self,
-        (slots, void): (SignedSlots, &[Range<u64>]),
+        (slots, void): (SignedSlots, SlotRanges),
         erasures: &BTreeMap<u64, Erasure>,
         losses: &[AcceptedLoss],
         certified: CertifiedEpochs,
     ) -> Self {
         self.closed = losses.to_vec();
         self.signed = slots;
-        self.void = void.to_vec();
+        self.void = void;
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs::new(certified));
         self
@@ -349,7 +349,7 @@ impl Opener {
             let mut digest = SlotsDigest::default();
             let range = (0, self.signed.count);
             let read = read_slots(&self.files, self.version, range, &mut |number, slot| {
-                let is_void = self.void.iter().any(|slots| slots.contains(&number));
+                let is_void = self.void.contains(number);
                 let label = if is_void { VOID } else { slot.label() };
                 digest = digest.then(&label);
                 Ok(())

@@ -432,7 +432,15 @@ impl RecoveryReport {
         files: &Files,
         repairs: Vec<Repair>,
     ) -> Result<(), LogError> {
+        if repairs.is_empty() {
+            return Ok(());
+        }
         self.done.extend(repairs);
+        self.store(files)
+    }
+
+    /// Replaces the file by what is noted now.
+    fn store(&mut self, files: &Files) -> Result<(), LogError> {
         // An opening that goes on finds the void slots anew, as it does with `closed`.
         let is_kept = |kind| !matches!(kind, RepairKind::Void | RepairKind::Returned);
         let kept = self.done.iter().filter(|it| is_kept(it.kind));
@@ -459,7 +467,7 @@ impl RecoveryReport {
     ) -> Result<(), LogError> {
         self.journal = journal;
         self.done = unsaid.to_vec();
-        self.announce_all(files, Vec::new())
+        self.store(files)
     }
 
     /// Each repair once, in the order in which they were noted.

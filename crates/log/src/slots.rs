@@ -42,9 +42,9 @@ pub(crate) const ADVICE_AFTER_LOSS: &str = "a copy of subjects/ from before a lo
      copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
      made after the loss was accepted";
 
-/// The addition to it in a verification that finds other slots than the journal names.
-pub(crate) const PUT_BACK: &str =
-    "; where no subject was added since that loss, an opening for writing takes the keys back";
+/// The remedy where only slots differ that the last accepted loss left void.
+pub(crate) const PUT_BACK: &str = "keys that an accepted loss left out are there again, and no subject was added since: \
+     an opening for writing takes them back";
 
 /// The remedy for a file of slots that differs from the journal; `has_closed` if the journal
 /// records an accepted loss of keys.

@@ -79,10 +79,11 @@ impl SubjectStore {
         repairs: &mut RecoveryReport,
     ) -> Result<Self, LogError> {
         found.settle(files, history.slots.count, repairs)?;
-        for slot in &found.unfinished {
-            let range = *slot..slot.saturating_add(1);
-            repairs.announce(files, Repair::of_log(RepairKind::Erased, range))?;
-        }
+        let unfinished = found.unfinished.iter();
+        let unfinished = unfinished.map(|slot| *slot..slot.saturating_add(1));
+        let erased = unfinished.map(|slot| Repair::of_log(RepairKind::Erased, slot));
+        // At once: each announcement writes all of them.
+        repairs.announce_all(files, erased.collect())?;
         Ok(Self {
             state: Mutex::new(State {
                 known: found.known,

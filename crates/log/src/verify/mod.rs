@@ -187,7 +187,12 @@ impl<'a> Verifier<'a> {
             losses,
         } = published;
         let opener = opener.map(|opener| {
-            opener.with_journal((slots.slots, &slots.void), &slots.erasures, &losses, known)
+            opener.with_journal(
+                (slots.slots, slots.void.clone()),
+                &slots.erasures,
+                &losses,
+                known,
+            )
         });
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         let sealers = Sealers {

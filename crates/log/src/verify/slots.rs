@@ -2,10 +2,9 @@
 //! their keys with one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use probity_format::Version;
-use probity_format::slot::SlotsDigest;
+use probity_format::slot::{Slot, SlotsDigest};
 use probity_format::stream::StreamName;
 
 use super::stored::{is_strange, open};
@@ -14,8 +13,10 @@ use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
+use crate::slot_ranges::SlotRanges;
 use crate::slots::{
-    OTHER_PSEUDONYMS, PUT_BACK, SLOTS, advice, place, read_slots, readable, slot_length, surplus,
+    OTHER_PSEUDONYMS, PUT_BACK, SLOTS, VOID, advice, place, read_slots, readable, slot_length,
+    surplus,
 };
 
 /// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
@@ -25,8 +26,10 @@ pub(super) struct SlotsTold {
     /// Frames of the journal that its checkpoint covers.
     frames: u64,
     pub(super) slots: SignedSlots,
-    /// The slots that an accepted loss left void.
-    pub(super) void: Vec<Range<u64>>,
+    /// The slots that the last accepted loss left void, where keys may be put back.
+    pub(super) void: SlotRanges,
+    /// All slots that the journal names as void.
+    zeros: SlotRanges,
     /// True when the journal records an accepted loss of keys.
     has_closed: bool,
     pub(super) erasures: BTreeMap<u64, Erasure>,
@@ -48,15 +51,20 @@ impl SlotsTold {
     pub(super) fn look(&mut self, history: &History, frame: u64) {
         if frame < self.frames {
             self.slots = history.slots;
-            self.void = history.void_slots().to_vec();
+            self.void = history.void_slots().cloned().unwrap_or_default();
+            self.zeros.clone_from(&history.void);
             self.has_closed = history.has_closed();
         }
     }
 
-    /// The remedy where the file holds other slots than the journal names.
-    fn advice(&self) -> String {
-        let addition = if self.has_closed { PUT_BACK } else { "" };
-        format!("{}{addition}", advice(self.has_closed))
+    /// The remedy where the file holds other slots than the journal names; `only_void` if they
+    /// differ in those alone that an accepted loss left void.
+    const fn advice(&self, only_void: bool) -> &'static str {
+        if only_void {
+            PUT_BACK
+        } else {
+            advice(self.has_closed)
+        }
     }
 
     /// Adds the erasures of the whole journal.
@@ -151,59 +159,96 @@ impl LabelCheck<'_> {
 
     /// Checks the number of the slots, their labels, and that erased ones hold nothing.
     fn all(&mut self) -> Result<(), LogError> {
-        let (told, signed) = (self.told, self.told.slots);
-        let (mut at_signed, mut running) = (SlotsDigest::default(), SlotsDigest::default());
-        let (mut void, mut emptied) = (BTreeSet::new(), BTreeSet::new());
-        let range = (0, signed.count);
+        let signed = self.told.slots;
+        let mut read = Labels::default();
         let length = read_slots(
             &self.verifier.files,
             Version::V3,
-            range,
+            (0, signed.count),
             &mut |number, slot| {
-                running = running.then(&slot.label());
-                let next = number.saturating_add(1);
-                if next == signed.count {
-                    at_signed = running;
-                }
-                if next <= signed.count && slot.is_void() {
-                    void.insert(number);
-                }
-                // The key is destroyed before any frame behind its erasure is written.
-                let erasure = told.erasures.get(&number);
-                let has_label = slot.is_empty() && !slot.is_void();
-                if told.is_whole && next <= signed.count && has_label && erasure.is_none() {
-                    emptied.insert(number);
-                }
-                let is_past =
-                    erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
-                if is_past && !slot.is_empty() {
-                    let detail = "holds a key though the journal says that its subject is erased: it was put back; \
-                              opening the log for writing destroys it";
-                    push(self.faults, FaultClass::Content, place(number), detail);
-                }
+                read.take(self.told, number, slot);
                 Ok(())
             },
         )?;
-        self.emptied(&emptied)?;
+        for number in &read.put_back {
+            let detail = "holds a key though the journal says that its subject is erased: it was put back; \
+                          opening the log for writing destroys it";
+            push(self.faults, FaultClass::Content, place(*number), detail);
+        }
+        self.emptied(&read.emptied)?;
+        self.compare(read, length);
+        Ok(())
+    }
+
+    /// Reports a file that is too long, too short, or of other labels than were signed for.
+    fn compare(&mut self, read: Labels, length: u64) {
+        let (told, signed) = (self.told, self.told.slots);
         let whole = length / slot_length(Version::V3);
         if let Some(detail) = surplus(whole, signed.count, told.has_closed) {
             push(self.faults, FaultClass::Content, SLOTS.into(), detail);
         }
+        let only_void = read.differ_in_void_alone(told, whole);
         if whole < signed.count {
             let detail = format!(
                 "holds {whole} slots, the journal signed for {}; {}",
                 signed.count,
-                told.advice()
+                told.advice(only_void)
             );
             push(self.faults, FaultClass::Missing, SLOTS.into(), detail);
-        } else if at_signed != signed.digest {
-            let detail = format!("{OTHER_PSEUDONYMS}; {}", told.advice());
+        } else if read.digest != signed.digest {
+            let detail = format!("{OTHER_PSEUDONYMS}; {}", told.advice(only_void));
             push(self.faults, FaultClass::Content, SLOTS.into(), detail);
-            for number in void {
+            for number in read.void {
                 push(self.faults, FaultClass::Content, place(number), "is zeros");
             }
         }
-        Ok(())
+    }
+}
+
+/// The labels of the slots that the journal signed for.
+#[derive(Default)]
+struct Labels {
+    digest: SlotsDigest,
+    /// The digest with the slots that an accepted loss left void as the journal names them.
+    past_void: SlotsDigest,
+    /// Slots of zeros that the journal does not name as void.
+    void: BTreeSet<u64>,
+    /// Slots without a key and without an erasure.
+    emptied: BTreeSet<u64>,
+    /// Slots of subjects who were erased, with a key.
+    put_back: BTreeSet<u64>,
+}
+
+impl Labels {
+    fn take(&mut self, told: &SlotsTold, number: u64, slot: &Slot<'_>) {
+        let is_void = told.void.contains(number);
+        let label = slot.label();
+        self.digest = self.digest.then(&label);
+        self.past_void = self.past_void.then(if is_void { &VOID } else { &label });
+        if slot.is_void() && !told.zeros.contains(number) {
+            self.void.insert(number);
+        }
+        // The key is destroyed before any frame behind its erasure is written.
+        let erasure = told.erasures.get(&number);
+        let has_label = slot.is_empty() && !slot.is_void();
+        if told.is_whole && has_label && erasure.is_none() {
+            self.emptied.insert(number);
+        }
+        let is_past = erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
+        if is_past && !slot.is_empty() {
+            self.put_back.insert(number);
+        }
+    }
+
+    /// Returns whether the first `whole` slots, which were read, are the signed ones but for those
+    /// that an accepted loss left void.
+    fn differ_in_void_alone(&self, told: &SlotsTold, whole: u64) -> bool {
+        let missing = whole..told.slots.count;
+        if !told.void.contains_all(missing.clone()) {
+            return false;
+        }
+        let digest = missing.fold(self.past_void, |it, _| it.then(&VOID));
+        digest == told.slots.digest
     }
 }
 

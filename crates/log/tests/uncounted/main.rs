@@ -7,6 +7,8 @@
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
 
+mod given_up;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -544,34 +546,4 @@ fn the_journal_names_slots_before_they_are_many() {
     assert!(named.iter().all(|count| *count >= 1 << 16), "{named:?}");
     log.close().unwrap();
     assert!(verified(&path).is_intact());
-}
-
-/// A key that was put back after its loss was accepted was destroyed: readers called that the
-/// accepted loss, and ended as if all were well.
-#[test]
-fn a_key_that_goes_after_an_accepted_loss_is_no_part_of_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = killed(folder.path());
-    let good = damage(&path, |slots| slots.truncate(2 * SLOT_BYTES));
-    accept(&path).close().unwrap();
-    assert_eq!(subjects(&path).unwrap(), ["anna", "bert"]);
-    fs::write(path.join(SLOTS), good).unwrap();
-    assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl"]);
-    let log = Log::open(&path, &root(), options()).unwrap();
-    log.close().unwrap();
-    assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl"]);
-    let whole = fs::read(path.join(SLOTS)).unwrap();
-    for number in [1, 2] {
-        let mut slots = whole.clone();
-        let from = number * SLOT_BYTES;
-        slots.get_mut(from..from + SLOT_BYTES).unwrap().fill(0);
-        fs::write(path.join(SLOTS), slots).unwrap();
-        let unread = subjects(&path);
-        assert!(matches!(unread, Err(LogError::Damaged { .. })), "{number}");
-        assert!(!verified(&path).is_intact(), "{number}");
-        let reader = Reader::open(&path, &root()).unwrap();
-        let proved = reader.prove(&StreamName::default(), number.try_into().unwrap(), None);
-        let refused = proved.map(|proof| proof.proved.index).unwrap_err();
-        assert!(!matches!(refused, ProveError::GivenUp { .. }), "{refused}");
-    }
 }
