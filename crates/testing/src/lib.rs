@@ -12,6 +12,7 @@
     reason = "a test without its server cannot go on"
 )]
 
+mod listener;
 pub mod mariadb;
 pub mod postgres;
 pub mod program;

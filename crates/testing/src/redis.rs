@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::listener::listens;
 use crate::server::{Server, start};
 use crate::{free_port, wait};
 
@@ -101,10 +102,9 @@ impl Redis {
             if self.child.try_wait().unwrap().is_some() {
                 return false;
             }
-            if self.answers() {
-                // Another server may have answered, which kept this one from the port.
-                wait(5);
-                return self.child.try_wait().unwrap().is_none();
+            // Another server may have the port, and would answer.
+            if listens(self.child.id(), self.port) && self.answers() {
+                return true;
             }
             wait(10);
         }
