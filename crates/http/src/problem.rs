@@ -389,6 +389,7 @@ impl From<Error> for Problem {
             Error::Spec(_)
             | Error::WouldCascade { .. }
             | Error::WouldOrphan { .. }
+            | Error::Circle { .. }
             | Error::WouldEmpty { .. }
             | Error::NoFreeId { .. }
             | Error::Placeholder { .. }

@@ -134,6 +134,17 @@ pub enum Error {
         /// The columns of the foreign key.
         columns: String,
     },
+    /// Rows of several people refer to each other in a circle, and none of them could come back
+    /// without the others: whoever returned first would wait for good.
+    #[error(
+        "{rows} rows of several people refer to each other in a circle by {}, and none may be without its reference: no order of reveals could bring them back", keys.join(", ")
+    )]
+    Circle {
+        /// The number of these rows.
+        rows: u64,
+        /// Their references, each as `TABLE.COLUMN`, several columns joined by `+`.
+        keys: Vec<String>,
+    },
     /// A generator could not produce an id that is not in use.
     #[error(
         "the generator of column {column} of {table} found no unused id in {tries} tries; give it more values than there are people"

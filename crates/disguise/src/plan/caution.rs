@@ -42,6 +42,7 @@ impl ResolvedSchema {
                 cautions.extend(of_placeholders(table));
             }
         }
+        cautions.extend(self.of_closed_circles(&removes));
         cautions.extend(
             users
                 .into_iter()

@@ -2,6 +2,7 @@
 
 pub(crate) mod cascade;
 pub(crate) mod caution;
+mod closed_circles;
 mod doubtful_rows;
 mod emptied_keys;
 mod identity;

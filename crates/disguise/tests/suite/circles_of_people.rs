@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use probity_disguise::{Dialect, DisguiseId, KeptReason, Mapping};
+use probity_disguise::{Dialect, DisguiseId, Error, KeptReason, Mapping};
 
 use super::forum::time;
 use super::society::{Society, description};
@@ -15,6 +15,14 @@ enum Known {
     /// Said, in columns that may not be NULL.
     SaidNotNull,
     Declared,
+    /// Declared, in columns that may not be NULL: not among those that come back.
+    DeclaredNotNull,
+}
+
+impl Known {
+    fn is_declared(self) -> bool {
+        matches!(self, Self::Declared | Self::DeclaredNotNull)
+    }
 }
 
 const KNOWN: [Known; 3] = [Known::Said, Known::SaidNotNull, Known::Declared];
@@ -27,7 +35,7 @@ const REMOVALS: &str = "[[remove]]\ntable = \"albums\"\n[[remove]]\ntable = \"la
 /// Albums have a cover, photos a label, and labels lie in an album.
 fn society(known: Known, rows: &[&str]) -> Society {
     let kind = match known {
-        Known::SaidNotNull => "BIGINT NOT NULL",
+        Known::SaidNotNull | Known::DeclaredNotNull => "BIGINT NOT NULL",
         Known::Said | Known::Declared => "BIGINT",
     };
     let mut statements = vec![
@@ -43,7 +51,7 @@ fn society(known: Known, rows: &[&str]) -> Society {
     let (mut said, mut later) = (String::new(), Vec::new());
     for (table, column, to) in references {
         let key = format!("REFERENCES {to} (id) DEFERRABLE INITIALLY DEFERRED");
-        let key = if known == Known::Declared && is_at_once {
+        let key = if known.is_declared() && is_at_once {
             &key
         } else {
             ""
@@ -51,13 +59,13 @@ fn society(known: Known, rows: &[&str]) -> Society {
         statements.push(format!(
             "CREATE TABLE {table} (id BIGINT PRIMARY KEY, who BIGINT, {column} {kind} {key})"
         ));
-        if known == Known::Declared && !is_at_once {
+        if known.is_declared() && !is_at_once {
             later.push(format!(
                 "ALTER TABLE {table} ADD FOREIGN KEY ({column}) REFERENCES {to} (id) DEFERRABLE INITIALLY DEFERRED"
             ));
         }
         writeln!(said, "[tables.{table}]\nowners = [\"who\"]").unwrap();
-        if known != Known::Declared {
+        if !known.is_declared() {
             writeln!(
                 said,
                 "references = [{{ columns = [\"{column}\"], table = \"{to}\", to = [\"id\"] }}]"
@@ -102,8 +110,12 @@ fn all_leave(society: &mut Society, way: usize) -> BTreeMap<i64, DisguiseId> {
 /// Declared keys let nobody of a circle leave alone, and `MariaDB` looks at them row by row.
 fn ways(known: Known) -> &'static [usize] {
     match known {
-        Known::Declared if crate::connect().dialect() == Dialect::Mysql => &[],
-        Known::Declared => &[1],
+        Known::Declared | Known::DeclaredNotNull
+            if crate::connect().dialect() == Dialect::Mysql =>
+        {
+            &[]
+        }
+        Known::Declared | Known::DeclaredNotNull => &[1],
         Known::Said | Known::SaidNotNull => &[0, 1, 2],
     }
 }
@@ -128,6 +140,47 @@ pub(crate) fn rows_of_several_people_in_a_circle_come_back() {
         }
     }
 }
+
+/// Rows of several people left that no order of reveals could bring back, and nobody was told.
+pub(crate) fn a_circle_that_could_never_come_back_is_refused() {
+    assert!(noted(&mut society(Known::Declared, &[])).is_empty());
+    for way in ways(Known::DeclaredNotNull) {
+        let keys = ["albums.cover", "labels.album", "photos.label"];
+        let mut of_three = society(Known::DeclaredNotNull, &CIRCLE);
+        let said = noted(&mut of_three);
+        assert!(said.contains(&keys.join(", ")), "{said}");
+        let refused = of_three.try_to_leave(None, false, None).unwrap_err();
+        let Error::Circle {
+            rows: 3,
+            keys: said,
+        } = &refused
+        else {
+            panic!("{way}: {refused:?}");
+        };
+        assert_eq!(*said, keys);
+        of_three.assert_as_before("refused");
+        // A circle of one person goes and comes back whole.
+        let mut of_one = society(Known::DeclaredNotNull, &OF_ONE);
+        let gone = all_leave(&mut of_one, *way);
+        for user in [1, 2, 3] {
+            of_one.reveal(user, gone[&user]);
+        }
+        of_one.assert_as_before("of one person");
+    }
+}
+
+/// What a check notes before a disguise of the society.
+fn noted(society: &mut Society) -> String {
+    let mut preview = society.engine.preview();
+    preview.cautions(&society.spec).unwrap().join("\n")
+}
+
+/// One circle of rows of one person.
+const OF_ONE: [&str; 3] = [
+    "INSERT INTO albums VALUES (10, 1, 20)",
+    "INSERT INTO photos VALUES (20, 1, 30)",
+    "INSERT INTO labels VALUES (30, 1, 10)",
+];
 
 /// A person who returns alone has their row, without what is not there where the database insists on it, and
 /// is told so until it is.

@@ -36,6 +36,7 @@ macro_rules! for_every_claim {
             rows_wait_over_several_references_to_their_own_table
             rows_wait_for_a_parent_that_the_database_refuses
             rows_of_several_people_in_a_circle_come_back
+            a_circle_that_could_never_come_back_is_refused
             a_row_of_a_circle_begins_without_the_others
             a_row_waits_where_its_tables_alone_make_a_circle
             a_reference_that_led_nowhere_keeps_no_row_away

@@ -182,6 +182,9 @@ fn refused(error: Error) -> Failure {
         Error::WouldCascade { .. } | Error::WouldOrphan { .. } => {
             Some("say in the specification what happens to those rows")
         }
+        Error::Circle { .. } => Some(
+            "let one of these columns be NULL, or let the specification keep one of these tables",
+        ),
         Error::Tenant { .. } => Some(
             "name one with --tenant T, as the tenant columns hold it, where the specification names such columns",
         ),

@@ -9,6 +9,7 @@ use petgraph::visit::EdgeRef as _;
 
 use super::unawaited::{Bags, Found, folded, removed_tables, rows_of};
 use crate::database::value::Value;
+use crate::error::Error;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 use crate::statements::row::{encoded, picked, whole_key};
 
@@ -27,13 +28,20 @@ struct Node<'n> {
 
 /// Finds the references in circles of rows of which nobody has all. Each that may be empty for a
 /// while, or lead nowhere, is one with which its row can begin.
-pub(super) fn note_circles(live: &ResolvedSchema, bags: &Bags, found: &mut Found) {
+///
+/// # Errors
+/// [`Error::Circle`] where such a circle has none: no order of reveals could bring it back.
+pub(super) fn note_circles(
+    live: &ResolvedSchema,
+    bags: &Bags,
+    found: &mut Found,
+) -> Result<(), Error> {
     if bags.len() < 2 {
-        return;
+        return Ok(());
     }
     let groups = circles_of_tables(live, bags);
     if groups.is_empty() {
-        return;
+        return Ok(());
     }
     let mut graph: Graph<'_> = DiGraph::new();
     let mut known: BTreeMap<(&str, Vec<u8>), NodeIndex> = BTreeMap::new();
@@ -56,9 +64,60 @@ pub(super) fn note_circles(live: &ResolvedSchema, bags: &Bags, found: &mut Found
     for group in &groups {
         connect(live, group, &mut graph);
     }
-    let circles = kosaraju_scc(&graph);
-    for circle in circles.iter().filter(|it| it.len() > 1) {
+    for circle in &circles_of_several(&graph) {
         note_circle(live, &graph, circle, found);
+    }
+    graph.retain_edges(|graph, edge| {
+        let from = graph.edge_endpoints(edge).map(|(from, _)| from);
+        let from = from.and_then(|from| graph.node_weight(from));
+        let both = from.zip(graph.edge_weight(edge));
+        // Rows wait for no person in the one way in which they wait for rows.
+        both.is_some_and(|(from, it)| it.1 && !may_begin(live, from.table, it))
+    });
+    circles_of_several(&graph)
+        .first()
+        .map_or(Ok(()), |circle| Err(closed(&graph, circle)))
+}
+
+/// Returns the circles of rows of which nobody has all. The others wait for whoever has all of
+/// them.
+fn circles_of_several(graph: &Graph<'_>) -> Vec<Vec<NodeIndex>> {
+    let mut circles = kosaraju_scc(graph);
+    circles.retain(|circle| {
+        let mut holders = circle.iter().filter_map(|at| graph.node_weight(*at));
+        let all = holders.next().map(|first| {
+            let rest = holders.map(|node| &node.holders);
+            rest.fold(first.holders.clone(), |all, of| &all & of)
+        });
+        circle.len() > 1 && all.is_some_and(|all| all.is_empty())
+    });
+    circles
+}
+
+/// Returns whether a row of `table` may come back without this reference.
+fn may_begin(
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    (reference, counts): &(Reference, bool),
+) -> bool {
+    *counts && (!table.declares(reference) || live.emptiable(table, reference).is_some())
+}
+
+/// The refusal of a circle of which no row can come back first.
+fn closed(graph: &Graph<'_>, circle: &[NodeIndex]) -> Error {
+    let mut keys = BTreeSet::new();
+    for at in circle {
+        let from = graph.node_weight(*at);
+        let edges = graph.edges(*at);
+        let within = edges.filter(|edge| circle.contains(&edge.target()));
+        keys.extend(within.filter_map(|edge| {
+            let (reference, _) = edge.weight();
+            from.map(|from| format!("{}.{}", from.table.name, reference.columns.join("+")))
+        }));
+    }
+    Error::Circle {
+        rows: u64::try_from(circle.len()).unwrap_or(u64::MAX),
+        keys: keys.into_iter().collect(),
     }
 }
 
@@ -104,30 +163,17 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
 
 /// Notes the references with which rows of a circle can begin.
 fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], found: &mut Found) {
-    let mut holders = circle.iter().filter_map(|at| graph.node_weight(*at));
-    let holders = holders.next().map(|first| {
-        let rest = holders.map(|node| &node.holders);
-        rest.fold(first.holders.clone(), |all, of| &all & of)
-    });
-    if holders.is_some_and(|all| !all.is_empty()) {
-        // The others wait for whoever has all of it.
-        return;
-    }
     let all: BTreeSet<NodeIndex> = circle.iter().copied().collect();
     for at in circle {
         let Some(from) = graph.node_weight(*at) else {
             continue;
         };
         for edge in graph.edges(*at) {
-            let (reference, counts) = edge.weight();
-            if !*counts || !all.contains(&edge.target()) {
+            let (reference, _) = edge.weight();
+            if !all.contains(&edge.target()) || !may_begin(live, from.table, edge.weight()) {
                 continue;
             }
-            let may_begin =
-                !from.table.declares(reference) || live.emptiable(from.table, reference).is_some();
-            let Some(key) =
-                whole_key(from.columns, from.row, &reference.columns).filter(|_| may_begin)
-            else {
+            let Some(key) = whole_key(from.columns, from.row, &reference.columns) else {
                 continue;
             };
             // Rows that the same person has are waited for as long as that helps.

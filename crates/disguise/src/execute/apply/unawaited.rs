@@ -44,7 +44,7 @@ impl Applier<'_> {
     pub(super) fn note_unawaited(&mut self) -> Result<(), Error> {
         let mut found = Found::default();
         self.note_dangling(&mut found)?;
-        note_circles(self.live, &self.notes.bags, &mut found);
+        note_circles(self.live, &self.notes.bags, &mut found)?;
         for ((principal, table, columns), keys) in found.0 {
             let keys = keys.into_values().collect();
             let bag = self.notes.bag_of(principal)?;
