@@ -82,6 +82,8 @@ impl CommandScanner {
                 State::BulkLine => "too big bulk count string".to_owned(),
                 _ => "too big inline request".to_owned(),
             },
+            // An error is one line.
+            RespError::NotBulk(b'\r' | b'\n') => "expected '$', got ' '".to_owned(),
             RespError::NotBulk(byte) => format!("expected '$', got '{}'", char::from(byte)),
             RespError::Quotes => "unbalanced quotes in request".to_owned(),
             RespError::Zero => "zero byte in inline request".to_owned(),

@@ -165,6 +165,11 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         "script|load" => put_digest(&mut facts, "script", arguments, 2),
         "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
         "unknown" => put_argument(&mut facts, "name", arguments, 0),
+        "flushall" => facts.push_str(",\"databases\":\"all\""),
+        "swapdb" => {
+            let both = (1..3).step_by(1);
+            put_names(&mut facts, "databases", arguments, (both, false));
+        }
         "config|set" => {
             let names = (2..parameters_end(arguments)).step_by(2);
             let is_cut = parameters_end(arguments) < arguments.len();
@@ -193,6 +198,12 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         }
     }
     facts
+}
+
+/// Returns whether the facts of a command name the databases that it is about, which are not the one
+/// that its client has selected.
+pub(super) fn names_databases(name: &str) -> bool {
+    matches!(name, "flushall" | "swapdb")
 }
 
 fn put_member(facts: &mut String, member: &str, text: &[u8]) {

@@ -7,6 +7,7 @@ use probity_format::Outcome;
 use super::capture::Capture;
 use super::effect::Effect;
 use super::exchange::Exchange;
+use super::mark::names_databases;
 use super::pending::{Pending, Words};
 use super::verdict::{Verdict, action_of, depends_on_time, place_outcome, verdict};
 use crate::audit::{Actor, Deed, EntryBatch};
@@ -168,7 +169,12 @@ impl Recording {
                     overall
                 };
                 let deed = deed(Verdict::of(mark.action, outcome));
-                entries.record_place(mark.place(), exchange.identity.db(), actor, deed);
+                let db = if names_databases(&pending.name) {
+                    0
+                } else {
+                    exchange.identity.db()
+                };
+                entries.record_place(mark.place(), db, actor, deed);
             } else if let Some(key) = pending.keys.at(self.next - marks) {
                 let index = self.next - marks;
                 let verdict = if plain {

@@ -67,6 +67,30 @@ fn lines_arrive_as_they_were_meant() {
     proxy.stop();
 }
 
+/// A word ended at a vertical tab or a form feed, at which it goes on for Redis: other keys were
+/// deleted than the client had named.
+#[test]
+fn words_end_where_they_end_for_the_server() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    for space in ["\x0b", "\x0c"] {
+        let text = format!(
+            "MSET user:1 x user:2 y\r\nDEL user:1{space}user:2\r\nMGET user:1 user:2\r\n\
+             APPEND{space}user:1 x\r\n{space}GET user:1\r\nGET {space} user:2\r\nSET \"user:1\"{space}z\r\nQUIT\r\n"
+        );
+        let through = talk_only(address, text.as_bytes(), 8);
+        let direct = talk_only(redis.address(), text.as_bytes(), usize::MAX);
+        assert_eq!(
+            String::from_utf8_lossy(&through),
+            String::from_utf8_lossy(&direct)
+        );
+        let entries = recorder.entries();
+        let named = format!("user:1{space}user:2");
+        assert!(entries.iter().any(|it| it.key == named), "{entries:?}");
+    }
+    proxy.stop();
+}
+
 /// A client that breaks off within a value must leave nothing behind, at any length. The value streams,
 /// the end of the command does not go before the command is understood.
 #[test]

@@ -417,3 +417,22 @@ fn a_command_that_does_not_write_is_no_update_where_the_server_tells_no_flags() 
         ["default read user:a ok", "default read user:b ok"]
     );
 }
+
+/// The entry of FLUSHALL named the database of its client, though all are emptied, and that of SWAPDB
+/// none of the two that it exchanges.
+#[test]
+fn commands_about_whole_databases_name_them() {
+    let bytes = script("SELECT 1\nFLUSHDB\nSWAPDB 3 4\nFLUSHALL");
+    let (heard, entries) = record(&bytes);
+    assert_eq!(heard, "+OK\r\n".repeat(5));
+    let expected = [
+        "\"command\":\"flushdb\",\"db\":1}",
+        "\"command\":\"swapdb\",\"databases\":[\"3\",\"4\"]}",
+        "\"command\":\"flushall\",\"databases\":\"all\"}",
+    ];
+    for (entry, expected) in entries.iter().zip(expected) {
+        assert_eq!(entry.key, "*");
+        assert!(entry.payload.ends_with(expected), "{}", entry.payload);
+    }
+    assert_eq!(entries.len(), expected.len());
+}
