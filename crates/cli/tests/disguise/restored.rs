@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use probity_format::keys::RootKey;
-use probity_format::{Entry, Timestamp};
+use probity_format::{Entry, Outcome, Timestamp};
 use probity_log::{Durability, Log, Options, StreamName};
 
 use crate::place::{Place, prepared};
@@ -135,4 +135,63 @@ fn what_an_accepted_loss_may_have_told_of_is_named_by_every_replay() {
     );
     let verified = place.json(&["verify", "audit", "--key", "audit.key"], 4);
     assert_eq!(verified["losses"][0]["kind"], "frames", "{verified}");
+}
+
+/// An entry of a forgetting whose payload this program cannot read counted as none, and a replay said
+/// that nothing was missed. Entries that name no operation, or another database, are still none.
+#[test]
+fn what_cannot_be_read_is_told_of_as_perhaps_missed() {
+    let place = prepared();
+    let replay = ["disguise", "replay", "--log", "audit"];
+    place.run(
+        &[
+            "disguise",
+            "apply",
+            "--user",
+            "19",
+            "--spec",
+            "leave.toml",
+            "--log",
+            "audit",
+        ],
+        0,
+    );
+    let append = |payload: &str, outcome: Outcome| {
+        let text = fs::read_to_string(place.path("audit.key")).unwrap();
+        let root = RootKey::from_text(&text).unwrap();
+        let log = Log::open(&place.path("audit"), &root, Options::default()).unwrap();
+        let mut appender = log.appender(&StreamName::default()).unwrap();
+        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+        let entry = Entry {
+            payload: payload.as_bytes(),
+            outcome,
+            ..Entry::new(time, "disguise.forget", b"all")
+        };
+        appender.append_durable(&entry).unwrap();
+        drop(appender);
+        log.close().unwrap();
+    };
+    append("{\"what\":\"refused before it had a number\"}", Outcome::Ok);
+    append("{\"operation\":7}", Outcome::Failed);
+    let other = "0".repeat(64);
+    append(
+        &format!("{{\"operation\":7,\"database\":\"{other}\"}}"),
+        Outcome::Ok,
+    );
+    assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
+    for (number, payload) in [
+        "{\"operation\":7}",
+        "{\"operation\":\"none\",\"links_kept\":\"yes\"}",
+        "no JSON",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        append(payload, Outcome::Ok);
+        let missed = place.json(&replay, 4);
+        let missed = missed["missed"].as_array().unwrap();
+        assert_eq!(missed.len(), number + 1, "{payload}: {missed:?}");
+        let reason = missed[number]["reason"].as_str().unwrap();
+        assert!(reason.contains("does not know"), "{reason}");
+    }
 }

@@ -18,7 +18,9 @@ use crate::execute::apply::{ApplyRequest, Forgotten};
 use crate::records::settings;
 use crate::records::subject::Naming;
 use crate::spec::Spec;
-use crate::transaction::operation::{self, CommitOutcome, History, LoggedOperation, OperationId};
+use crate::transaction::operation::{
+    self, CommitOutcome, History, LoggedOperation, OperationId, Unread,
+};
 use crate::transaction::record_names;
 use crate::transaction::transactions::Transactions;
 
@@ -107,7 +109,12 @@ impl<'a> Replay<'a> {
     /// Returns the action that does an operation again, or why it cannot be done.
     pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
-        if told.is_erased {
+        if told.unread == Some(Unread::OtherForm) {
+            return no(
+                "its entry has a form that this program does not know: read it in the log with the time told, and do the operation again where it is missing, or use the program that wrote it",
+            );
+        }
+        if told.unread == Some(Unread::Erased) {
             return no(
                 "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
             );

@@ -35,7 +35,7 @@ impl Changed {
         let mut changed = Self::default();
         let changes = |it: &&LoggedOperation| {
             let is_change = matches!(&*it.action, "disguise.key" | "disguise.password");
-            is_change && !it.is_put_back && !it.is_erased
+            is_change && !it.is_put_back && it.unread.is_none()
         };
         for it in missing.iter().filter(changes) {
             let before = match it.action.as_str() {

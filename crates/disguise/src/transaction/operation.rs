@@ -39,6 +39,15 @@ pub(crate) enum CommitOutcome {
     Unknown,
 }
 
+/// The reason why an entry does not say which operation it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// The log has erased its person.
+    Erased,
+    /// Its payload is of another form: a newer program or another one wrote it.
+    OtherForm,
+}
+
 /// An operation as an entry of the log describes it.
 #[derive(Debug, Clone)]
 pub struct LoggedOperation {
@@ -53,8 +62,8 @@ pub struct LoggedOperation {
     /// True if the database has the operation, or the next one of its person, and still has some of
     /// the records it destroyed: somebody has put them back.
     pub(crate) is_put_back: bool,
-    /// True if its entry was erased: the operation and its database are unknown.
-    pub(crate) is_erased: bool,
+    /// The reason why nothing but action and time of it are known, its database perhaps.
+    pub(crate) unread: Option<Unread>,
     pub(crate) facts: LoggedFacts,
 }
 
@@ -105,18 +114,27 @@ pub(crate) struct LoggedFacts {
 impl LoggedOperation {
     /// Returns the operation of `entry` that the database remembers if it was done. An entry says
     /// that it is about to be committed, or that the commit failed. The last entry of an operation
-    /// is decisive, so all of them are needed.
+    /// is decisive, so all of them are needed. Of one that is done and has another form, action and
+    /// time are known.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if !entry.action.starts_with("disguise.") {
             return None;
         }
+        Self::read(entry).unwrap_or_else(|| Self::unread(entry, Unread::OtherForm))
+    }
+
+    /// Reads an entry; nothing where it has another form, and no operation where it names none.
+    fn read(entry: &Entry<'_>) -> Option<Option<Self>> {
         let facts: LoggedFacts = serde_json::from_slice(entry.payload).ok()?;
+        if facts.operation.is_empty() {
+            return Some(None);
+        }
         let fate = match entry.outcome {
             Outcome::Ok => CommitOutcome::Done,
             _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
             _ => CommitOutcome::Undone,
         };
-        Some(Self {
+        Some(Some(Self {
             id: undigits(&facts.operation)?,
             fate,
             action: entry.action.to_owned(),
@@ -126,15 +144,17 @@ impl LoggedOperation {
             basis: entry.basis.to_owned(),
             time: entry.time,
             is_put_back: false,
-            is_erased: false,
+            unread: None,
             facts,
-        })
+        }))
     }
 
-    /// Returns the rest of an entry about a person whom the log has erased: that there was such an
-    /// operation.
-    fn of_erased(entry: &Entry<'_>) -> Option<Self> {
+    /// Returns what an entry says that cannot be read otherwise: that there was such an operation,
+    /// and perhaps in which database.
+    fn unread(entry: &Entry<'_>, why: Unread) -> Option<Self> {
         let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
+        let payload: serde_json::Value = serde_json::from_slice(entry.payload).unwrap_or_default();
+        let database = payload.get("database").and_then(|it| it.as_str());
         is_done.then(|| Self {
             id: OperationId::default(),
             fate: CommitOutcome::Done,
@@ -145,14 +165,23 @@ impl LoggedOperation {
             basis: String::new(),
             time: entry.time,
             is_put_back: false,
-            is_erased: true,
-            facts: LoggedFacts::default(),
+            unread: Some(why),
+            facts: LoggedFacts {
+                database: database.unwrap_or_default().to_owned(),
+                ..LoggedFacts::default()
+            },
         })
     }
 
     /// Returns whether it was done in the database with this salt.
     pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
         self.facts.database == name(b"database", &[salt])
+    }
+
+    /// Returns whether it cannot be read and may be of this database.
+    fn may_be_of(&self, salts: [&[u8]; 2]) -> bool {
+        let is_of_one = || salts.into_iter().any(|salt| self.is_of(salt));
+        self.unread.is_some() && (self.facts.database.is_empty() || is_of_one())
     }
 
     /// Returns whether it names records that were destroyed.
@@ -211,7 +240,7 @@ impl Operations {
     /// `is_erased`, only action and time are known.
     pub fn add(&mut self, stream: &str, entry: &Entry<'_>, is_erased: bool) {
         let told = if is_erased {
-            LoggedOperation::of_erased(entry)
+            LoggedOperation::unread(entry, Unread::Erased)
         } else {
             LoggedOperation::of(entry)
         };
@@ -369,14 +398,14 @@ pub(crate) fn history<'a>(
         of_all.or_else(|| it.is_of(salt).then(own))
     };
     // Later entries decide.
-    let known = told.iter().filter(|it| !it.is_erased);
+    let known = told.iter().filter(|it| it.unread.is_none());
     let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
     let fate = |it: &LoggedOperation| fates.get(&it.id).copied().unwrap_or(it.fate);
     let promised = told.iter().filter(|it| it.fate == CommitOutcome::Done);
-    let own = promised.filter(|it| it.is_erased || fate(it) != CommitOutcome::Undone);
-    let own = own.map(|it| (it, key(it)));
+    let own = promised.filter(|it| it.unread.is_some() || fate(it) != CommitOutcome::Undone);
+    let own = own.map(|it| (it, key(it).filter(|_| it.unread.is_none())));
     let own: Vec<(&LoggedOperation, Option<Vec<u8>>)> = own
-        .filter(|(it, key)| it.is_erased || key.is_some())
+        .filter(|(it, key)| it.may_be_of([&whole, salt]) || key.is_some())
         .collect();
     let keys = own.iter().filter_map(|(_, key)| key.clone());
     let keys: Vec<Vec<Value>> = keys.map(|key| vec![Value::Bytes(key)]).collect();
