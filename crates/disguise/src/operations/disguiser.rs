@@ -1,7 +1,5 @@
 //! The disguiser: applies a disguise, or a part of one, in an open transaction.
 
-use std::collections::BTreeSet;
-
 use super::options::Options;
 use super::planner::Planner;
 use super::{accounts, holders};
@@ -12,7 +10,7 @@ use crate::error::{DisguiseId, Error};
 use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::principals::Principals;
 use crate::execute::apply::{
-    self, Applied, ApplyRequest, Forgotten, Notes, PreviousChunks, StepCursor,
+    Applied, Applier, ApplyRequest, Forgotten, Inputs, PreviousChunks, StepCursor,
 };
 use crate::plan::place::Place;
 use crate::plan::step::Step;
@@ -171,7 +169,7 @@ impl<D: Database> Disguiser<'_, D> {
         &mut self,
         context: &ApplyContext,
         disguise: Disguise<'_>,
-        take: impl FnOnce(&mut apply::Applier<'_>) -> Result<(), Error>,
+        take: impl FnOnce(&mut Applier<'_>) -> Result<(), Error>,
     ) -> Result<(Applied, Option<PublicKey>), Error> {
         let request = disguise.request;
         let end = request.end()?;
@@ -208,7 +206,8 @@ impl<D: Database> Disguiser<'_, D> {
                 });
             }
         }
-        let mut work = apply::Applier {
+        let mut work = Applier::new(Inputs {
+            id: disguise.id,
             database: &mut self.open.database,
             live,
             catalog,
@@ -218,17 +217,14 @@ impl<D: Database> Disguiser<'_, D> {
             redactors: &self.options.redactors,
             user,
             principals,
-            notes: Notes::default(),
-            applied: Applied::none(disguise.id),
             most: disguise.most,
-            removals: Vec::new(),
-            at_stake: held.has_people().then(BTreeSet::new),
-        };
+            has_holds: held.has_people(),
+        });
         take(&mut work)?;
         if request.user.is_none() {
-            held.refuse_any(salt, work.principals.known.keys())?;
+            held.refuse_any(salt, work.met())?;
         }
-        held.refuse_any(salt, work.at_stake.iter().flatten())?;
+        held.refuse_any(salt, work.at_stake())?;
         let applied = work.finish((request.time.nanoseconds(), end), disguise.forgotten)?;
         Ok((applied, public_key))
     }

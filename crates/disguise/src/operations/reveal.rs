@@ -11,11 +11,7 @@ use super::{accounts, concern, holders};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
-use crate::execute::reveal::others::Others;
-use crate::execute::reveal::people::People;
-use crate::execute::reveal::report::Report;
-use crate::execute::reveal::unawaited::Waits;
-use crate::execute::reveal::{self, RevealRequest, Revealed};
+use crate::execute::reveal::{Inputs, RevealRequest, Revealed, Revealer};
 use crate::execute::update::Updates;
 use crate::records::chunk_note::ChunkNote;
 use crate::records::credential::Credential;
@@ -154,7 +150,7 @@ impl<D: Database> Reveal<'_, D> {
         let ended = self.ended(&salt, (user, reach), request)?;
         let (catalog, live) = self.open.application.described()?;
         let person = (user.principal(), holder.public().clone());
-        let mut work = reveal::Revealer {
+        let work = Revealer::new(Inputs {
             updates: Updates {
                 recorded: &recorded,
                 code: &self.options.updates,
@@ -167,27 +163,14 @@ impl<D: Database> Reveal<'_, D> {
             live,
             salt: &salt,
             reach,
-            people: People::new(live, reach, person, holder.is_registered()),
+            person,
+            is_registered: holder.is_registered(),
             references: request.references,
             rows: request.rows,
             room: self.options.reveal_bytes,
-            report: Report::default(),
-            destroyed: Vec::new(),
-            needed: BTreeSet::new(),
-            taken: BTreeSet::new(),
-            going: BTreeSet::new(),
-            doubtful: BTreeSet::new(),
-            recorded: BTreeSet::new(),
-            settle: false,
-            returned: BTreeSet::new(),
-            nobody: Vec::new(),
-            waits: Waits::default(),
-            others: Others::default(),
-            missing: Vec::new(),
             ended,
-        };
-        work.run(request.id)?;
-        let (revealed, destroyed) = (work.report.revealed, work.destroyed);
+        });
+        let (revealed, destroyed) = work.run(request.id)?;
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
         leave_out(&mut self.open.database, request.id, whose, &marked, mark)?;

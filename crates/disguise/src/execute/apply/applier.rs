@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::notes::{Forgotten, Notes};
 use super::principals::Principals;
 use super::request::Applied;
+use super::row_picker::RowPicker;
+use super::unawaited::note_unawaited;
+use super::under_placeholders::under;
 use crate::database::Catalog;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::plan::step::Step;
 use crate::records::bag::Bag;
 use crate::records::day::Day;
@@ -18,6 +21,7 @@ use crate::records::section::Origin;
 use crate::records::stored::{Stage, Stored};
 use crate::records::{concerned, deadline, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::spec::Kind;
 use crate::spec::redact::Redactors;
 use crate::statements::path_end::RemovedRows;
 
@@ -41,8 +45,9 @@ pub(super) enum Loss {
     Values,
 }
 
-/// One disguise in progress.
-pub(crate) struct Applier<'a> {
+/// The inputs of a disguise.
+pub(crate) struct Inputs<'a> {
+    pub(crate) id: DisguiseId,
     pub(crate) database: &'a mut dyn TenantConnection,
     pub(crate) live: &'a ResolvedSchema,
     pub(crate) catalog: &'a Catalog,
@@ -54,17 +59,83 @@ pub(crate) struct Applier<'a> {
     /// The person meant, if one is.
     pub(crate) user: Option<&'a Value>,
     pub(crate) principals: Principals<'a>,
-    pub(crate) notes: Notes,
-    pub(crate) applied: Applied,
     /// The approximate limit of rows held in memory by a disguise in one go, if there is one.
     pub(crate) most: Option<u32>,
+    /// True if somebody is held, so that it matters whose rows go or change with those of the user.
+    pub(crate) has_holds: bool,
+}
+
+/// One disguise in progress: it takes the steps, and writes the records of what they change.
+pub(crate) struct Applier<'a> {
+    pub(super) database: &'a mut dyn TenantConnection,
+    pub(super) live: &'a ResolvedSchema,
+    pub(super) catalog: &'a Catalog,
+    pub(super) salt: &'a [u8],
+    /// The number of updates recorded.
+    updates: u32,
+    pub(super) now: &'a str,
+    pub(super) redactors: &'a Redactors,
+    /// The person meant, if one is.
+    pub(super) user: Option<&'a Value>,
+    pub(super) principals: Principals<'a>,
+    pub(super) notes: Notes,
+    pub(super) applied: Applied,
+    /// The approximate limit of rows held in memory by a disguise in one go, if there is one.
+    pub(super) most: Option<u32>,
     /// The tables that lose rows when everybody leaves, each with the rows that are meant.
-    pub(crate) removals: Vec<(String, Fragment)>,
+    removals: Vec<(String, Fragment)>,
     /// The people whose rows go or change with those of the user; absent if no hold needs them.
-    pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
+    pub(super) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl<'a> Applier<'a> {
+    pub(crate) fn new(inputs: Inputs<'a>) -> Self {
+        Self {
+            database: inputs.database,
+            live: inputs.live,
+            catalog: inputs.catalog,
+            salt: inputs.salt,
+            updates: inputs.updates,
+            now: inputs.now,
+            redactors: inputs.redactors,
+            user: inputs.user,
+            principals: inputs.principals,
+            notes: Notes::default(),
+            applied: Applied::none(inputs.id),
+            most: inputs.most,
+            removals: Vec::new(),
+            at_stake: inputs.has_holds.then(BTreeSet::new),
+        }
+    }
+
+    /// The principals met so far.
+    pub(crate) fn met(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.principals.known.keys()
+    }
+
+    /// The people whose rows go or change with those of the user, if a hold needs them.
+    pub(crate) fn at_stake(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.at_stake.iter().flatten()
+    }
+
+    /// Begins to pick rows, before anything is changed in them.
+    pub(super) fn picker(&mut self) -> RowPicker<'_, 'a> {
+        RowPicker {
+            database: &mut *self.database,
+            principals: &mut self.principals,
+            removals: &self.removals,
+        }
+    }
+
+    /// Notes the removals of a disguise of everybody.
+    pub(super) fn note_removals(&mut self, steps: &[Step]) {
+        if self.user.is_none() {
+            let removals = steps.iter().filter(|it| it.kind == Kind::Remove);
+            let removals = removals.map(|it| (it.table.clone(), it.chosen.clone()));
+            self.removals = removals.collect();
+        }
+    }
+
     /// Returns the table of a step. The plan comes from the same schema: a missing table is an
     /// error, because its rows would stay as they are and count as hidden.
     pub(super) fn table_of(&self, step: &Step) -> Result<&'a ResolvedTable, Error> {
@@ -81,7 +152,7 @@ impl<'a> Applier<'a> {
         forgotten: &Forgotten,
     ) -> Result<Applied, Error> {
         self.notes.forget(forgotten, &self.principals)?;
-        self.note_unawaited()?;
+        note_unawaited(self.database, self.live, &mut self.notes)?;
         let is_placeholder = |owner: &&Vec<u8>| matches!(self.principals.known.get(*owner), Some((_, it)) if !it.is_person());
         let placeholders: Vec<&Vec<u8>> = self.notes.bags.keys().filter(is_placeholder).collect();
         let fleeting = deadline::fleeting(self.database, &placeholders)?;
@@ -93,7 +164,7 @@ impl<'a> Applier<'a> {
             .values()
             .for_each(|bag| concerned::note_removed(&mut removed, bag));
         if self.user.is_none() {
-            self.applied.under_placeholders = self.under(&placeholders)?;
+            self.applied.under_placeholders = under(self.live, &self.notes.bags, &placeholders)?;
         }
         for (owner, bag) in &self.notes.bags {
             let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
@@ -132,29 +203,9 @@ impl<'a> Applier<'a> {
         Ok(self.applied)
     }
 
-    pub(super) fn count(&mut self, table: &ResolvedTable, rows: usize) {
-        let count = self.applied.rows.entry(table.name.clone()).or_default();
-        *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
-    }
-
-    /// Counts rows and values that stay as they are, because they name nobody.
-    pub(super) fn count_of_nobody(&mut self, table: &ResolvedTable, rows: usize) {
-        if rows > 0 {
-            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-            let count = self.applied.of_nobody.entry(table.name.clone());
-            let count = count.or_default();
-            *count = count.saturating_add(rows);
-        }
-    }
-
     /// Returns the bag for rows of `owner`: the user's own if a user is meant, else the owner's.
     pub(super) fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
         self.notes.bag_of(self.user.unwrap_or(owner).principal())
-    }
-
-    /// Returns the number of rows of a table touched so far.
-    pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
-        self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::applier::{Applier, Loss, step_at};
+use super::placeholder::refuse_unregistered;
 use super::record_owner::People;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
@@ -271,17 +272,23 @@ impl<'w, 'a> Chunk<'w, 'a> {
         match &step.kind {
             _ if self.work.user.is_some() => {}
             Kind::Modify { .. } => {
-                let taken = self.work.taken(table, &columns, found, Loss::Values)?;
-                self.work.count_of_nobody(table, taken.of_nobody);
+                let taken = self
+                    .work
+                    .picker()
+                    .taken(table, &columns, found, Loss::Values)?;
+                self.work.applied.count_of_nobody(table, taken.of_nobody);
                 found = taken.rows;
             }
             Kind::Remove => {
-                let people = self.work.people(table, &columns, &found)?;
+                let people = self.work.picker().people(table, &columns, &found)?;
                 let people = people.iter().flat_map(People::all).collect::<Vec<_>>();
                 self.work.principals.meet(self.work.database, &people)?;
-                let (shared, plain) = self.work.split(table, &columns, found);
-                let taken = self.work.taken(table, &columns, plain, Loss::Row)?;
-                self.work.count_of_nobody(table, taken.of_nobody);
+                let (shared, plain) = self.work.principals.split(table, &columns, found);
+                let taken = self
+                    .work
+                    .picker()
+                    .taken(table, &columns, plain, Loss::Row)?;
+                self.work.applied.count_of_nobody(table, taken.of_nobody);
                 self.refuse_in_the_way(table, at, (&columns, &taken.rows))?;
                 self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
                 found = [taken.rows, shared].concat();
@@ -309,7 +316,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         let (at, step) = step_at(self.steps, number)?;
         let dialect = self.work.database.dialect();
         let is_users = table.name == self.work.live.pseudo.table;
-        let goes = |row: &&Vec<Value>| !is_users || self.work.may_go(columns, row);
+        let goes = |row: &&Vec<Value>| !is_users || self.work.principals.may_go(columns, row);
         let keys = rows.iter().filter(goes);
         let keys = keys.map(|row| picked(columns, row, &table.identity));
         let keys: Vec<Vec<Value>> = keys.collect();
@@ -377,7 +384,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
             .into_iter()
             .filter(|it| !self.work.principals.known.contains_key(&it.principal()));
         let keyless: Vec<Value> = keyless.cloned().collect();
-        self.work.refuse_unregistered(table, &keyless)
+        refuse_unregistered((self.work.database, self.work.live), table, &keyless)
     }
 
     /// Takes a step for the rows with these identities.

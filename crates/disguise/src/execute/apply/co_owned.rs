@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use super::applier::{Applier, Loss};
 use super::modify::overwrite;
 use super::nobody::NamedInRow;
+use super::placeholder::written;
+use super::principals::Principals;
+use super::row_picker::RowPicker;
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -81,42 +84,6 @@ impl Applier<'_> {
         let identity = picked(columns, held.row, &table.identity);
         Ok((slot(self.salt, &table.name, &identity), version))
     }
-
-    /// Splits rows into those with other owners and those without. Of a row without any registered
-    /// owner, a disguise of everybody gives the record to a reader.
-    pub(super) fn split(
-        &self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: Vec<Vec<Value>>,
-    ) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
-        if table.owners.len() < 2 || table.goes_whole() {
-            return (Vec::new(), rows);
-        }
-        rows.into_iter()
-            .partition(|row| self.is_shared(table, columns, row))
-    }
-
-    /// Returns whether a row has other owners, too, of whom the last takes it along.
-    pub(super) fn is_shared(
-        &self,
-        table: &ResolvedTable,
-        columns: &[String],
-        row: &[Value],
-    ) -> bool {
-        if table.owners.len() < 2 || table.goes_whole() {
-            return false;
-        }
-        let owners = table.owners.iter();
-        let owners = owners.filter_map(|owner| at(columns, row, owner));
-        let owners = owners.filter(|owner| !owner.is_nobody());
-        let owners: BTreeSet<Vec<u8>> = owners.map(|it| self.principals.name(it)).collect();
-        let is_registered = |name: &Vec<u8>| self.principals.known.contains_key(name);
-        match self.user {
-            Some(_) => !owners.is_subset(&self.principals.own),
-            None => owners.len() > 1 && owners.iter().any(is_registered),
-        }
-    }
 }
 
 /// Rows of one table that have other owners, too.
@@ -131,13 +98,13 @@ impl SharedRows<'_, '_> {
     /// caller deletes, every owner gets a copy.
     pub(super) fn part(&mut self, number: u32, rows: Vec<Vec<Value>>) -> Result<(), Error> {
         let (table, columns) = (self.table, self.columns);
-        let there = self.still_there(&rows)?;
+        let there = self.work.picker().still_there((table, columns), &rows)?;
         let mut partings: Vec<Parting> = rows
             .into_iter()
-            .map(|row| self.parting(row, &there))
+            .map(|row| self.work.principals.parting((table, columns), row, &there))
             .filter(|it| !it.leaving.is_empty())
             .collect();
-        self.work.count(table, partings.len());
+        self.work.applied.count(table, partings.len());
         let owners: Vec<Value> = partings
             .iter()
             .flat_map(|it| it.leaving.iter().map(|(_, owner, _)| owner.clone()))
@@ -155,56 +122,6 @@ impl SharedRows<'_, '_> {
         }
         self.replace_leaving(number, &partings)?;
         self.copy_left(number, &partings)
-    }
-
-    /// Returns the shared rows without any owner once the user has left them.
-    pub(super) fn left_by_all(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
-        let there = self.still_there(&rows)?;
-        let partings = rows.into_iter();
-        let partings = partings.map(|row| self.parting(row, &there));
-        let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
-        Ok(left.map(|it| it.row).collect())
-    }
-
-    fn parting(&self, row: Vec<Value>, there: &BTreeSet<Vec<u8>>) -> Parting {
-        let (table, columns) = (self.table, self.columns);
-        let (mut leaving, mut departed, mut stays) = (Vec::new(), Vec::new(), false);
-        let mut again = Vec::new();
-        for column in &table.owners {
-            let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
-                continue;
-            };
-            let name = self.work.principals.name(owner);
-            let has_account = there.contains(&name) || there.contains(&owner.principal());
-            let known = self.work.principals.known.contains_key(&name) || has_account;
-            let mine = match self.work.user {
-                Some(_) => self.work.principals.own.contains(&name),
-                None => !self.work.principals.has_returned(&name),
-            };
-            let left = (column.clone(), owner.clone(), Value::Null);
-            if self.work.principals.is_departed(owner) && mine {
-                again.push(left);
-            } else if self.work.principals.is_departed(owner) {
-                departed.push(owner.clone());
-            } else if mine && known {
-                leaving.push(left);
-            } else {
-                stays |= known;
-            }
-        }
-        if leaving.is_empty() && !stays {
-            // The application gave the row to people who had left it.
-            leaving = again;
-        } else {
-            departed.extend(again.into_iter().map(|(_, owner, _)| owner));
-        }
-        Parting {
-            identity: picked(columns, &row, &table.identity),
-            row,
-            leaving,
-            departed,
-            stays,
-        }
     }
 
     /// Notes the people who leave, and puts the placeholders into rows that stay.
@@ -225,7 +142,7 @@ impl SharedRows<'_, '_> {
                 &[column],
                 &writes,
             )?;
-            let written = self.work.written(table, column, &writes)?;
+            let written = written(self.work.database, table, column, &writes)?;
             let mut written = written.into_iter();
             for it in partings {
                 let Some((owner, made)) = it.leaver(column) else {
@@ -256,44 +173,56 @@ impl SharedRows<'_, '_> {
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
-        let named = self.work.named_in(table, columns, &rows)?;
+        let named = self.work.picker().named_in(table, columns, &rows)?;
         let mut slots = Vec::new();
         for (it, named) in left().zip(&named) {
             let held = Held {
                 row: &it.row,
-                holders: &self.holders(it),
+                holders: &self.work.principals.holders(it),
                 named,
             };
             slots.push(self.work.note_copies(number, (table, columns), &held)?);
         }
         put_slots(self.work.database, &slots)
     }
+}
 
-    /// Returns who gets copies of a row that nobody owns any more.
-    fn holders(&self, parting: &Parting) -> Holders {
-        let leaving = parting.leaving.iter();
-        let leaving =
-            leaving.map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)));
-        Holders {
-            leaving: leaving.collect(),
-            departed: parting.departed.iter().map(Value::principal).collect(),
-        }
+impl RowPicker<'_, '_> {
+    /// Returns the shared rows without any owner once the leaving people have left them.
+    pub(super) fn left_by_all(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let there = self.still_there((table, columns), &rows)?;
+        let partings = rows.into_iter();
+        let partings = partings.map(|row| self.principals.parting((table, columns), row, &there));
+        let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
+        Ok(left.map(|it| it.row).collect())
     }
 
     /// Returns for each of these shared rows who gets copies of it, or nothing if it stays for
     /// somebody.
-    pub(super) fn held(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Option<Holders>>, Error> {
-        let there = self.still_there(&rows)?;
+    pub(super) fn held(
+        &mut self,
+        (table, columns): (&ResolvedTable, &[String]),
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Option<Holders>>, Error> {
+        let there = self.still_there((table, columns), &rows)?;
         let partings = rows.into_iter();
-        let partings = partings.map(|row| self.parting(row, &there));
+        let partings = partings.map(|row| self.principals.parting((table, columns), row, &there));
         let goes = |it: &Parting| !it.leaving.is_empty() && !it.stays;
-        let held = partings.map(|it| goes(&it).then(|| self.holders(&it)));
+        let held = partings.map(|it| goes(&it).then(|| self.principals.holders(&it)));
         Ok(held.collect())
     }
 
     /// Returns the owners of `rows` that have an account.
-    fn still_there(&mut self, rows: &[Vec<Value>]) -> Result<BTreeSet<Vec<u8>>, Error> {
-        let (table, columns) = (self.table, self.columns);
+    pub(super) fn still_there(
+        &mut self,
+        (table, columns): (&ResolvedTable, &[String]),
+        rows: &[Vec<Value>],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let mut seen = BTreeSet::new();
         let mut ids: Vec<Value> = Vec::new();
         for row in rows {
@@ -304,14 +233,108 @@ impl SharedRows<'_, '_> {
             {
                 let name = owner.principal();
                 if !owner.is_nobody()
-                    && !self.work.principals.known.contains_key(&name)
+                    && !self.principals.known.contains_key(&name)
                     && seen.insert(name)
                 {
                     ids.push(owner.clone());
                 }
             }
         }
-        let pseudo = &self.work.live.pseudo;
-        existing(self.work.database, &pseudo.table, &pseudo.id, &ids)
+        let pseudo = &self.principals.live.pseudo;
+        existing(self.database, &pseudo.table, &pseudo.id, &ids)
+    }
+}
+
+impl Principals<'_> {
+    /// Splits rows into those with other owners and those without. Of a row without any registered
+    /// owner, a disguise of everybody gives the record to a reader.
+    pub(super) fn split(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
+        if table.owners.len() < 2 || table.goes_whole() {
+            return (Vec::new(), rows);
+        }
+        rows.into_iter()
+            .partition(|row| self.is_shared(table, columns, row))
+    }
+
+    /// Returns whether a row has other owners, too, of whom the last takes it along.
+    pub(super) fn is_shared(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        if table.owners.len() < 2 || table.goes_whole() {
+            return false;
+        }
+        let owners = table.owners.iter();
+        let owners = owners.filter_map(|owner| at(columns, row, owner));
+        let owners = owners.filter(|owner| !owner.is_nobody());
+        let owners: BTreeSet<Vec<u8>> = owners.map(|it| self.name(it)).collect();
+        let is_registered = |name: &Vec<u8>| self.known.contains_key(name);
+        match self.user {
+            Some(_) => !owners.is_subset(&self.own),
+            None => owners.len() > 1 && owners.iter().any(is_registered),
+        }
+    }
+
+    /// Returns who leaves a row, and whether anybody stays.
+    fn parting(
+        &self,
+        (table, columns): (&ResolvedTable, &[String]),
+        row: Vec<Value>,
+        there: &BTreeSet<Vec<u8>>,
+    ) -> Parting {
+        let (mut leaving, mut departed, mut stays) = (Vec::new(), Vec::new(), false);
+        let mut again = Vec::new();
+        for column in &table.owners {
+            let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
+                continue;
+            };
+            let name = self.name(owner);
+            let has_account = there.contains(&name) || there.contains(&owner.principal());
+            let known = self.known.contains_key(&name) || has_account;
+            let mine = match self.user {
+                Some(_) => self.own.contains(&name),
+                None => !self.has_returned(&name),
+            };
+            let left = (column.clone(), owner.clone(), Value::Null);
+            if self.is_departed(owner) && mine {
+                again.push(left);
+            } else if self.is_departed(owner) {
+                departed.push(owner.clone());
+            } else if mine && known {
+                leaving.push(left);
+            } else {
+                stays |= known;
+            }
+        }
+        if leaving.is_empty() && !stays {
+            // The application gave the row to people who had left it.
+            leaving = again;
+        } else {
+            departed.extend(again.into_iter().map(|(_, owner, _)| owner));
+        }
+        Parting {
+            identity: picked(columns, &row, &table.identity),
+            row,
+            leaving,
+            departed,
+            stays,
+        }
+    }
+
+    /// Returns who gets copies of a row that nobody owns any more.
+    fn holders(&self, parting: &Parting) -> Holders {
+        let leaving = parting.leaving.iter();
+        let leaving = leaving.map(|(_, owner, _)| self.name(self.user.unwrap_or(owner)));
+        Holders {
+            leaving: leaving.collect(),
+            departed: parting.departed.iter().map(Value::principal).collect(),
+        }
     }
 }

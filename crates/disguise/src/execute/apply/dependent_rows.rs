@@ -115,7 +115,7 @@ impl Chunk<'_, '_> {
                 }
             }
             let rows: Vec<Vec<Value>> = found.into_values().collect();
-            let people = self.work.people(table, &columns, &rows)?;
+            let people = self.work.picker().people(table, &columns, &rows)?;
             self.work.principals.meet(
                 self.work.database,
                 &people.iter().flat_map(People::all).collect::<Vec<_>>(),
@@ -178,7 +178,7 @@ impl Chunk<'_, '_> {
             &table.identity,
             keys,
         )?;
-        let taken = self.work.taken(table, &columns, rows, Loss::Row)?;
+        let taken = self.work.picker().taken(table, &columns, rows, Loss::Row)?;
         let keys = taken
             .rows
             .iter()

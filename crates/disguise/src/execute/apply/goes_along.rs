@@ -6,16 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::applier::Applier;
-use super::co_owned::{Holders, SharedRows};
+use super::co_owned::Holders;
 use super::nobody::NamedInRow;
 use super::record_owner::{People, Taken};
+use super::row_picker::RowPicker;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::plan::step::Step;
 use crate::schema::{Reference, ResolvedTable};
-use crate::spec::Kind;
 use crate::statements::row::{encoded, picked};
 use crate::statements::table::{among, list, lists};
 
@@ -89,16 +87,7 @@ struct Parents<'t> {
     rows: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
-impl<'a> Applier<'a> {
-    /// Notes the removals of a disguise of everybody.
-    pub(super) fn note_removals(&mut self, steps: &[Step]) {
-        if self.user.is_none() {
-            let removals = steps.iter().filter(|it| it.kind == Kind::Remove);
-            let removals = removals.map(|it| (it.table.clone(), it.chosen.clone()));
-            self.removals = removals.collect();
-        }
-    }
-
+impl<'a> RowPicker<'_, 'a> {
     /// Adds to the rows of a removal those of `rows`, which are of nobody, that go along with others.
     /// Returns the number of those that stay.
     pub(super) fn take_of_nobody(
@@ -166,7 +155,7 @@ impl<'a> Applier<'a> {
         let places = places.map(|row| search.place(table, &picked(columns, row, &table.identity)));
         let places: Vec<usize> = places.collect();
         while let Some((name, keys)) = search.open.pop_first() {
-            let Some(child) = self.live.table(&name) else {
+            let Some(child) = self.principals.live.table(&name) else {
                 continue;
             };
             for reference in binding(child) {
@@ -184,7 +173,7 @@ impl<'a> Applier<'a> {
         reference: &Reference,
         search: &mut Search,
     ) -> Result<(), Error> {
-        let Some(parent) = self.live.table(&reference.to_table) else {
+        let Some(parent) = self.principals.live.table(&reference.to_table) else {
             return Ok(());
         };
         let removals = self.removals.iter().filter(|(it, _)| *it == parent.name);
@@ -217,25 +206,20 @@ impl<'a> Applier<'a> {
             self.database,
             &people.iter().flat_map(People::all).collect::<Vec<_>>(),
         )?;
-        let is_users = table.name == self.live.pseudo.table;
-        let is_shared = |row: &&Vec<Value>| self.is_shared(table, columns, row);
+        let is_users = table.name == self.principals.live.pseudo.table;
+        let is_shared = |row: &&Vec<Value>| self.principals.is_shared(table, columns, row);
         let shared: Vec<Vec<Value>> = rows.iter().filter(is_shared).cloned().collect();
-        let mut held = SharedRows {
-            work: self,
-            table,
-            columns,
-        }
-        .held(shared)?
-        .into_iter();
+        let held = self.held((table, columns), shared)?;
+        let mut held = held.into_iter();
         let fates = rows.iter().zip(&people).map(|(row, of)| {
-            if self.is_shared(table, columns, row) {
+            if self.principals.is_shared(table, columns, row) {
                 return held.next().flatten().map_or(Fate::Stays, Fate::Goes);
             }
             let Some(keeper) = self.principals.keeper(of) else {
                 return Fate::OfNobody;
             };
             let stays = self.principals.has_returned(&keeper);
-            if stays || (is_users && !self.may_go(columns, row)) {
+            if stays || (is_users && !self.principals.may_go(columns, row)) {
                 Fate::Stays
             } else {
                 Fate::Goes(Holders {

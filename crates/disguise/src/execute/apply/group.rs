@@ -85,7 +85,7 @@ impl Chunk<'_, '_> {
             place.seen = picked(&columns, row, &table.identity);
         }
         let counted = self.work.applied.rows.clone();
-        let before = self.work.touched(table);
+        let before = self.work.applied.touched(table);
         if let Some(chosen) = chosen {
             let kind = Kind::Decorrelate {
                 group_by: group_by.clone(),
@@ -99,15 +99,15 @@ impl Chunk<'_, '_> {
             self.work.run(place.step, &step)?;
         }
         let of_nobody = of_nobody.range(..seen).count();
-        self.work.count_of_nobody(table, of_nobody);
+        self.work.applied.count_of_nobody(table, of_nobody);
         let idle = idle.range(..seen).count();
-        let taken =
-            usize::try_from(self.work.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
+        let taken = usize::try_from(self.work.applied.touched(table).saturating_sub(before))
+            .unwrap_or(usize::MAX);
         if part > 0 {
             // The rows were counted with the first column.
             self.work.applied.rows = counted;
         } else {
-            self.work.count(table, idle);
+            self.work.applied.count(table, idle);
         }
         Ok(taken.max(seen))
     }
@@ -130,7 +130,7 @@ impl Chunk<'_, '_> {
             .meet_owners(self.work.database, &owners)?;
         let strangers = match self.work.user {
             Some(_) => BTreeSet::new(),
-            None => self.work.strangers(owners.into_iter())?,
+            None => self.work.picker().strangers(owners.into_iter())?,
         };
         let (mut read, mut met) = (Seen::default(), BTreeSet::new());
         for (index, row) in rows.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
-pub(crate) mod applier;
+mod applier;
 pub(crate) mod chunk;
 mod circles;
 mod co_owned;
@@ -8,6 +8,7 @@ mod dependent_rows;
 mod goes_along;
 mod group;
 mod modify;
+mod new_accounts;
 mod nobody;
 mod notes;
 mod of_nobody;
@@ -18,6 +19,7 @@ pub(crate) mod principals;
 mod record_owner;
 mod removal;
 mod request;
+mod row_picker;
 mod self_reference;
 mod spelling;
 mod stake;
@@ -26,8 +28,8 @@ mod unawaited;
 mod under_placeholders;
 mod unlink;
 
-pub(crate) use applier::Applier;
-pub(crate) use notes::{Forgotten, Notes};
+pub(crate) use applier::{Applier, Inputs};
+pub(crate) use notes::Forgotten;
 pub(crate) use principals::PreviousChunks;
 pub use request::{Applied, ApplyRequest};
 pub(crate) use step_cursor::StepCursor;

@@ -91,17 +91,20 @@ impl Modification<'_, '_> {
             return Ok(StepOutcome::Pages);
         };
         let rows = if steps.iter().any(|step| step.of_going) {
-            self.work.going(table, &columns, rows)?
+            self.work.picker().going(table, &columns, rows)?
         } else {
             rows
         };
-        let taken = self.work.taken(table, &columns, rows, Loss::Values)?;
+        let taken = self
+            .work
+            .picker()
+            .taken(table, &columns, rows, Loss::Values)?;
         self.work
             .stake(table, &columns, &taken.rows, Loss::Values)?;
         let mut overwritten = self.drawn(&columns, &taken)?;
         for _ in steps {
-            self.work.count(table, overwritten.len());
-            self.work.count_of_nobody(table, taken.of_nobody);
+            self.work.applied.count(table, overwritten.len());
+            self.work.applied.count_of_nobody(table, taken.of_nobody);
         }
         let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
@@ -246,7 +249,7 @@ impl Modification<'_, '_> {
             let people: Vec<(Vec<u8>, Value)> = overwritten.iter().filter_map(before).collect();
             let ids: Vec<&Value> = people.iter().map(|(_, id)| id).collect();
             self.work.principals.meet(self.work.database, &ids)?;
-            let known = self.work.fingerprints(ids.into_iter());
+            let known = self.work.principals.fingerprints(ids.into_iter());
             for (keeper, id) in &people {
                 let named = known.get_key_value(&id.principal());
                 let named = named.map(|(name, key)| (name.clone(), *key));
@@ -300,7 +303,7 @@ impl Modification<'_, '_> {
         let people = if let Some(user) = self.work.user {
             vec![user.clone()]
         } else {
-            let people = self.work.people(self.table, columns, rows)?;
+            let people = self.work.picker().people(self.table, columns, rows)?;
             people.iter().flat_map(People::all).cloned().collect()
         };
         let mut seen = BTreeSet::new();

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::Applier;
+use super::principals::Principals;
+use super::row_picker::RowPicker;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::Modified;
@@ -25,73 +27,6 @@ pub(super) struct NamedInRow {
 }
 
 impl Applier<'_> {
-    /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
-    /// nobody to tell of.
-    pub(super) fn named_in(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<NamedInRow>, Error> {
-        let Some(named) = self.named(table, columns, rows)? else {
-            return Ok(vec![NamedInRow::default(); rows.len()]);
-        };
-        let strangers = self.strangers(named.iter().flatten())?;
-        let keys = self.fingerprints(named.iter().flatten());
-        let of = |of: &Vec<Value>| {
-            let mut all = NamedInRow::default();
-            for name in of.iter().map(Value::principal) {
-                if let Some(key) = keys.get(&name) {
-                    all.known.insert(name, *key);
-                } else if strangers.contains(&name) {
-                    all.nobody.insert(name);
-                }
-            }
-            all
-        };
-        Ok(named.iter().map(of).collect())
-    }
-
-    /// Returns for each row the people whom it names, who are met then; nothing where rows name
-    /// their owner alone.
-    fn named(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<Option<Vec<Vec<Value>>>, Error> {
-        let others: Vec<&String> = self.live.others(table).collect();
-        if table.readers.is_empty() && others.len() < 2 {
-            return Ok(None);
-        }
-        let named = |row: &Vec<Value>| -> Vec<Value> {
-            let people = others.iter().filter_map(|it| at(columns, row, it));
-            people.filter(|it| !it.is_nobody()).cloned().collect()
-        };
-        let named: Vec<Vec<Value>> = rows.iter().map(named).collect();
-        self.principals
-            .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
-        Ok(Some(named))
-    }
-
-    /// Returns the fingerprints of the keys of those of `ids`, which were met before, who are
-    /// registered, by the names that rows have for them.
-    pub(super) fn fingerprints<'v>(
-        &self,
-        ids: impl Iterator<Item = &'v Value>,
-    ) -> BTreeMap<Vec<u8>, Fingerprint> {
-        let mut known = BTreeMap::new();
-        for id in ids {
-            let name = id.principal();
-            if !known.contains_key(&name)
-                && let Some((public, _)) = self.principals.known.get(&self.principals.name(id))
-            {
-                known.insert(name, fingerprint(self.salt, public));
-            }
-        }
-        known
-    }
-
     /// Notes in the bags of their keepers whose the rows are in which a record speaks of `column`, as
     /// far as their keys say so: whoever has the id later has a row with the same key.
     pub(super) fn note_keys<'v>(
@@ -112,7 +47,7 @@ impl Applier<'_> {
         }
         let ids: Vec<&Value> = people.iter().map(|(_, id)| *id).collect();
         self.principals.meet(self.database, &ids)?;
-        let known = self.fingerprints(ids.into_iter());
+        let known = self.principals.fingerprints(ids.into_iter());
         let mut of_keepers: BTreeMap<&Vec<u8>, KnownInRow> = BTreeMap::new();
         for (keeper, id) in people {
             let name = id.principal();
@@ -141,6 +76,57 @@ impl Applier<'_> {
         }
         Ok(())
     }
+}
+
+impl RowPicker<'_, '_> {
+    /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
+    /// nobody to tell of.
+    pub(super) fn named_in(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<NamedInRow>, Error> {
+        let Some(named) = self.named(table, columns, rows)? else {
+            return Ok(vec![NamedInRow::default(); rows.len()]);
+        };
+        let strangers = self.strangers(named.iter().flatten())?;
+        let keys = self.principals.fingerprints(named.iter().flatten());
+        let of = |of: &Vec<Value>| {
+            let mut all = NamedInRow::default();
+            for name in of.iter().map(Value::principal) {
+                if let Some(key) = keys.get(&name) {
+                    all.known.insert(name, *key);
+                } else if strangers.contains(&name) {
+                    all.nobody.insert(name);
+                }
+            }
+            all
+        };
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns for each row the people whom it names, who are met then; nothing where rows name
+    /// their owner alone.
+    fn named(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Option<Vec<Vec<Value>>>, Error> {
+        let others: Vec<&String> = self.principals.live.others(table).collect();
+        if table.readers.is_empty() && others.len() < 2 {
+            return Ok(None);
+        }
+        let named = |row: &Vec<Value>| -> Vec<Value> {
+            let people = others.iter().filter_map(|it| at(columns, row, it));
+            people.filter(|it| !it.is_nobody()).cloned().collect()
+        };
+        let named: Vec<Vec<Value>> = rows.iter().map(named).collect();
+        self.principals
+            .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
+        Ok(Some(named))
+    }
 
     /// Returns the names of those of `ids`, which were met before, that are neither registered nor
     /// in the users table. Whoever had theirs destroyed in the middle of chunks counts as registered.
@@ -160,9 +146,29 @@ impl Applier<'_> {
             }
         }
         let ids: Vec<Value> = unknown.values().cloned().collect();
-        let pseudo = &self.live.pseudo;
+        let pseudo = &self.principals.live.pseudo;
         let there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
         let names = unknown.into_keys();
         Ok(names.filter(|name| !there.contains(name)).collect())
+    }
+}
+
+impl Principals<'_> {
+    /// Returns the fingerprints of the keys of those of `ids`, which were met before, who are
+    /// registered, by the names that rows have for them.
+    pub(super) fn fingerprints<'v>(
+        &self,
+        ids: impl Iterator<Item = &'v Value>,
+    ) -> BTreeMap<Vec<u8>, Fingerprint> {
+        let mut known = BTreeMap::new();
+        for id in ids {
+            let name = id.principal();
+            if !known.contains_key(&name)
+                && let Some((public, _)) = self.known.get(&self.name(id))
+            {
+                known.insert(name, fingerprint(self.notes.salt, public));
+            }
+        }
+        known
     }
 }

@@ -35,7 +35,7 @@ impl Forgotten {
 
 /// Bags of a disguise in progress.
 #[derive(Default)]
-pub(crate) struct Notes {
+pub(super) struct Notes {
     pub(super) bags: BTreeMap<Vec<u8>, Bag>,
     /// The number of noted rows and values.
     pub(super) noted: usize,

@@ -28,6 +28,7 @@ impl Chunk<'_, '_> {
         let count = match &step.kind {
             Kind::Modify { .. } => {
                 self.work
+                    .picker()
                     .looked_at(table, &columns, found, Loss::Values)?
                     .of_nobody
             }
@@ -37,8 +38,9 @@ impl Chunk<'_, '_> {
                     people.flat_map(|row| table.people().filter_map(|it| at(&columns, row, it)));
                 let people: Vec<&Value> = people.collect();
                 self.work.principals.meet(self.work.database, &people)?;
-                let (_, plain) = self.work.split(table, &columns, found);
+                let (_, plain) = self.work.principals.split(table, &columns, found);
                 self.work
+                    .picker()
                     .looked_at(table, &columns, plain, Loss::Row)?
                     .of_nobody
             }
@@ -48,7 +50,7 @@ impl Chunk<'_, '_> {
                 self.values((&columns, &found), column)?
             }
         };
-        self.work.count_of_nobody(table, count);
+        self.work.applied.count_of_nobody(table, count);
         Ok(true)
     }
 
@@ -64,7 +66,7 @@ impl Chunk<'_, '_> {
             .flat_map(|row| owners.iter().filter_map(|it| at(columns, row, it)));
         let named: Vec<&Value> = named.filter(|it| !it.is_nobody()).collect();
         self.work.principals.meet(self.work.database, &named)?;
-        let strangers = self.work.strangers(named.iter().copied())?;
+        let strangers = self.work.picker().strangers(named.iter().copied())?;
         let is_nobody = |it: &&&Value| strangers.contains(&it.principal());
         Ok(named.iter().filter(is_nobody).count())
     }

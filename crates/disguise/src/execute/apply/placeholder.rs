@@ -1,9 +1,10 @@
 //! Placeholder users: creates them and re-points rows to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::applier::{Applier, StepOutcome};
 use super::modify::overwrite;
+use super::new_accounts::NewAccounts;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -16,66 +17,22 @@ use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::stored::{Stored, keeps_form, stored};
-use crate::statements::table::{Inserted, existing, found, insert, select_keys_of_all};
-
-/// The number of times that ids are drawn anew when they are in use already.
-const TRIES_MAX: u32 = 16;
-
-/// The number of ids drawn in a try beside twice those wanted.
-const DRAWS_MORE: usize = 16;
+use crate::statements::table::{existing, found};
 
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
 
 impl Applier<'_> {
-    /// Draws ids that no user has.
-    pub(super) fn free_ids(&mut self, count: usize) -> Result<Vec<Value>, Error> {
-        let pseudo = &self.live.pseudo;
-        let generator = pseudo
-            .columns
-            .iter()
-            .find(|(column, _)| *column == pseudo.id);
-        let Some((_, generator)) = generator else {
-            return Err(Error::Forged);
-        };
-        let users = self.live.users()?;
-        let of = (self.database.dialect(), users.column(&pseudo.id));
-        let mut ids: Vec<Value> = Vec::with_capacity(count);
-        let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
-        for _ in 0..TRIES_MAX {
-            let mut fresh = Vec::new();
-            let wanted = count.saturating_sub(ids.len());
-            // A small range has no more ids, however often one is drawn.
-            for _ in 0..wanted.saturating_mul(2).saturating_add(DRAWS_MORE) {
-                if fresh.len() >= wanted {
-                    break;
-                }
-                let id = generator.draw_into(of, &Value::Null, self.now)?;
-                if drawn.insert(id.principal()) {
-                    fresh.push(id);
-                }
-            }
-            let taken = taken(self.database, self.live, &fresh)?;
-            ids.extend(fresh.into_iter().filter(|id| {
-                !taken.contains(&id.principal())
-                    && !self.principals.known.contains_key(&id.principal())
-            }));
-            if ids.len() >= count {
-                return Ok(ids);
-            }
-        }
-        Err(Error::NoFreeId {
-            table: pseudo.table.clone(),
-            column: pseudo.id.clone(),
-            tries: TRIES_MAX,
-        })
-    }
-
     /// Makes a placeholder user for each owner and notes who speaks for it; `left` is true if the
     /// owners leave shared rows.
     pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
-        let ids = self.free_ids(owners.len())?;
-        let ids = self.insert_accounts(&ids)?;
+        let mut accounts = NewAccounts {
+            database: &mut *self.database,
+            live: self.live,
+            now: self.now,
+            known: &self.principals.known,
+        };
+        let ids = accounts.make(owners.len())?;
         let mut principals: Vec<KeyedPrincipal> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.principals.spelled(owner).clone();
@@ -116,92 +73,6 @@ impl Applier<'_> {
         Ok(ids)
     }
 
-    /// Inserts placeholders with these ids into the users table. Returns the ids as the table
-    /// stores them, which name them from then on.
-    fn insert_accounts(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
-        let pseudo = &self.live.pseudo;
-        let mut columns: Vec<String> = pseudo
-            .columns
-            .iter()
-            .map(|(column, _)| column.clone())
-            .collect();
-        let tenant = self.database.tenancy().of(&pseudo.table);
-        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
-        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
-        let users = (self.database.dialect(), self.live.users()?);
-        let mut rows = Vec::with_capacity(ids.len());
-        for id in ids {
-            let mut row = pseudo.row(users, id, self.now)?;
-            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
-            rows.push(row);
-        }
-        let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
-        let done = insert(self.database, into, &columns, &rows)?;
-        if done == Inserted::Refused {
-            let said = self.database.refusal().unwrap_or_default().to_owned();
-            return Err(Error::Placeholder {
-                table: pseudo.table.clone(),
-                said,
-            });
-        }
-        self.stored_ids(ids)
-    }
-
-    /// Returns the ids of placeholders as the users table stores them.
-    fn stored_ids(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
-        let pseudo = &self.live.pseudo;
-        let Some(users) = self.live.table(&pseudo.table) else {
-            return Err(Error::NotInstalled);
-        };
-        if ids.iter().all(|id| keeps_form(users, &pseudo.id, id)) {
-            return Ok(ids.to_vec());
-        }
-        let by_id = ResolvedTable {
-            identity: vec![pseudo.id.clone()],
-            ..users.clone()
-        };
-        let keys = ids.iter().map(std::slice::from_ref);
-        let keys: Vec<Write<'_>> = keys.map(Write::of_nothing).collect();
-        let found = stored(self.database, &by_id, &[], &keys)?;
-        let found = found.into_iter();
-        let found: Vec<Value> = found.flatten().flat_map(|it| it.identity).collect();
-        if found.len() == ids.len() {
-            return Ok(found);
-        }
-        let left = ids.len().saturating_sub(found.len());
-        let said = self.database.passed_over(&pseudo.table, left).to_string();
-        Err(Error::Placeholder {
-            table: pseudo.table.clone(),
-            said,
-        })
-    }
-
-    /// Returns the values that rows hold in `column` after `writes`, each with the row's present
-    /// key.
-    pub(super) fn written(
-        &mut self,
-        table: &ResolvedTable,
-        column: &str,
-        writes: &[Write<'_>],
-    ) -> Result<Vec<Stored>, Error> {
-        let values = writes.iter().flat_map(|it| it.values);
-        if values.into_iter().all(|it| keeps_form(table, column, it)) {
-            return Ok(writes
-                .iter()
-                .map(|it| as_given(table, column, it))
-                .collect());
-        }
-        let found = stored(self.database, table, &[column], writes)?;
-        let left = found.iter().filter(|it| it.is_none()).count();
-        if left == 0 {
-            return Ok(found.into_iter().flatten().collect());
-        }
-        Err(Error::Database {
-            doing: "updating rows",
-            source: self.database.passed_over(&table.name, left),
-        })
-    }
-
     pub(super) fn decorrelate(
         &mut self,
         number: u32,
@@ -219,13 +90,13 @@ impl Applier<'_> {
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
             return Ok(StepOutcome::Pages);
         };
-        let rows = self.without_made(table, &columns, rows)?;
+        let rows = self.picker().without_made(table, &columns, rows)?;
         let all: Vec<&Value> = rows
             .iter()
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
         self.principals.meet_owners(self.database, &all)?;
-        self.count(table, rows.len());
+        self.applied.count(table, rows.len());
         let mut identities: Vec<Vec<Value>> = rows
             .iter()
             .map(|row| picked(&columns, row, &table.identity))
@@ -268,8 +139,8 @@ impl Applier<'_> {
             }
         }
         overwrite(self.database, self.live, table, &[column], &writes)?;
-        let now = self.written(table, column, &writes)?;
-        self.refuse_altered((table, column), &writes, &now)?;
+        let now = written(self.database, table, column, &writes)?;
+        refuse_altered((self.database, self.live), (table, column), &writes, &now)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();
@@ -308,46 +179,6 @@ impl Applier<'_> {
             self.notes.add(keeper, number, table, change)?;
         }
         Ok(placed)
-    }
-
-    /// Refuses when a column stores the id of a placeholder as a value that is no id of it by the
-    /// comparison of the ids: nothing would find the row as the placeholder's.
-    fn refuse_altered(
-        &mut self,
-        (table, column): (&ResolvedTable, &str),
-        writes: &[Write<'_>],
-        now: &[Stored],
-    ) -> Result<(), Error> {
-        let given = writes.iter().flat_map(|it| it.values);
-        let after = now.iter().flat_map(|it| &it.values);
-        // A padded text has lost nothing.
-        let is_kept = |one: &Value, other: &Value| {
-            one.principal() == other.principal()
-                || one.to_string().trim_end_matches(' ') == other.to_string().trim_end_matches(' ')
-        };
-        let other = given.zip(after).filter(|(one, other)| !is_kept(one, other));
-        let other: Vec<(&Value, &Value)> = other.collect();
-        if other.is_empty() {
-            return Ok(());
-        }
-        let pseudo = &self.live.pseudo;
-        let users = self.live.users()?;
-        let asked: Vec<Value> = other.iter().map(|(_, after)| (*after).clone()).collect();
-        let asked = users.compared(self.database.dialect(), &pseudo.id, &asked);
-        let held = found(self.database, &pseudo.table, &pseudo.id, &asked)?;
-        let is_it = |(given, after): &(&Value, &Value)| {
-            let held = held.get(&after.principal());
-            held.is_some_and(|it| it.principal() == given.principal())
-        };
-        if other.iter().all(is_it) {
-            return Ok(());
-        }
-        Err(Error::Value {
-            what: format!(
-                "column {column} of {} stores the id of a placeholder as another value, which rounds or shortens it; give it the type of {} of {}",
-                table.name, pseudo.id, pseudo.table
-            ),
-        })
     }
 
     /// Returns the placeholders needed for a column, one for each group, and the group of each
@@ -395,33 +226,10 @@ impl Applier<'_> {
             }
             chosen.push((index, group));
         }
-        self.refuse_unregistered(table, &unregistered)?;
-        self.count_of_nobody(table, unregistered.len());
+        refuse_unregistered((self.database, self.live), table, &unregistered)?;
+        self.applied.count_of_nobody(table, unregistered.len());
         self.stake_owners(&wanted);
         Ok((wanted, chosen))
-    }
-
-    /// Refuses owners that have an account but no key, because they can never come back; owners
-    /// without an account are nobody.
-    pub(super) fn refuse_unregistered(
-        &mut self,
-        table: &ResolvedTable,
-        owners: &[Value],
-    ) -> Result<(), Error> {
-        let pseudo = &self.live.pseudo;
-        let there = existing(self.database, &pseudo.table, &pseudo.id, owners)?;
-        let rows = owners
-            .iter()
-            .filter(|owner| there.contains(&owner.principal()))
-            .count();
-        if rows > 0 {
-            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows,
-            });
-        }
-        Ok(())
     }
 }
 
@@ -436,20 +244,91 @@ fn as_given(table: &ResolvedTable, column: &str, write: &Write<'_>) -> Stored {
     }
 }
 
-/// Returns those of `ids` that some user has: of this tenant, or of any tenant if ids are unique
-/// over all of them.
-fn taken(
+/// Returns the values that rows hold in `column` after `writes`, each with the row's present
+/// key.
+pub(super) fn written(
     database: &mut dyn TenantConnection,
-    live: &ResolvedSchema,
-    ids: &[Value],
-) -> Result<BTreeSet<Vec<u8>>, Error> {
-    let pseudo = &live.pseudo;
-    let users = live.table(&pseudo.table);
-    if users.is_some_and(ResolvedTable::is_keyed_by_tenant) {
-        return existing(database, &pseudo.table, &pseudo.id, ids);
+    table: &ResolvedTable,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<Vec<Stored>, Error> {
+    let values = writes.iter().flat_map(|it| it.values);
+    if values.into_iter().all(|it| keeps_form(table, column, it)) {
+        return Ok(writes
+            .iter()
+            .map(|it| as_given(table, column, it))
+            .collect());
     }
-    let column = [pseudo.id.clone()];
-    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
-    let rows = select_keys_of_all(database, &pseudo.table, &column, &column, &keys)?;
-    Ok(rows.iter().flatten().map(Value::principal).collect())
+    let found = stored(database, table, &[column], writes)?;
+    let left = found.iter().filter(|it| it.is_none()).count();
+    if left == 0 {
+        return Ok(found.into_iter().flatten().collect());
+    }
+    Err(Error::Database {
+        doing: "updating rows",
+        source: database.passed_over(&table.name, left),
+    })
+}
+
+/// Refuses when a column stores the id of a placeholder as a value that is no id of it by the
+/// comparison of the ids: nothing would find the row as the placeholder's.
+fn refuse_altered(
+    (database, live): (&mut dyn TenantConnection, &ResolvedSchema),
+    (table, column): (&ResolvedTable, &str),
+    writes: &[Write<'_>],
+    now: &[Stored],
+) -> Result<(), Error> {
+    let given = writes.iter().flat_map(|it| it.values);
+    let after = now.iter().flat_map(|it| &it.values);
+    // A padded text has lost nothing.
+    let is_kept = |one: &Value, other: &Value| {
+        one.principal() == other.principal()
+            || one.to_string().trim_end_matches(' ') == other.to_string().trim_end_matches(' ')
+    };
+    let other = given.zip(after).filter(|(one, other)| !is_kept(one, other));
+    let other: Vec<(&Value, &Value)> = other.collect();
+    if other.is_empty() {
+        return Ok(());
+    }
+    let pseudo = &live.pseudo;
+    let users = live.users()?;
+    let asked: Vec<Value> = other.iter().map(|(_, after)| (*after).clone()).collect();
+    let asked = users.compared(database.dialect(), &pseudo.id, &asked);
+    let held = found(database, &pseudo.table, &pseudo.id, &asked)?;
+    let is_it = |(given, after): &(&Value, &Value)| {
+        let held = held.get(&after.principal());
+        held.is_some_and(|it| it.principal() == given.principal())
+    };
+    if other.iter().all(is_it) {
+        return Ok(());
+    }
+    Err(Error::Value {
+        what: format!(
+            "column {column} of {} stores the id of a placeholder as another value, which rounds or shortens it; give it the type of {} of {}",
+            table.name, pseudo.id, pseudo.table
+        ),
+    })
+}
+
+/// Refuses owners that have an account but no key, because they can never come back; owners
+/// without an account are nobody.
+pub(super) fn refuse_unregistered(
+    (database, live): (&mut dyn TenantConnection, &ResolvedSchema),
+    table: &ResolvedTable,
+    owners: &[Value],
+) -> Result<(), Error> {
+    let pseudo = &live.pseudo;
+    let there = existing(database, &pseudo.table, &pseudo.id, owners)?;
+    let rows = owners
+        .iter()
+        .filter(|owner| there.contains(&owner.principal()))
+        .count();
+    if rows > 0 {
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        return Err(Error::Unregistered {
+            table: table.name.clone(),
+            rows,
+        });
+    }
+    Ok(())
 }

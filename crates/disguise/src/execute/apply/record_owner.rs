@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::applier::{Applier, Loss};
 use super::co_owned::Holders;
+use super::row_picker::RowPicker;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
@@ -53,7 +54,7 @@ impl People {
     }
 }
 
-impl Applier<'_> {
+impl RowPicker<'_, '_> {
     /// Returns the rows that a step takes. Refuses where somebody has an account and no key, because
     /// they could never bring their rows back.
     pub(super) fn taken(
@@ -85,7 +86,7 @@ impl Applier<'_> {
         loss: Loss,
     ) -> Result<Taken, Error> {
         let mut taken = Taken::default();
-        if let Some(user) = self.user.map(Value::principal) {
+        if let Some(user) = self.principals.user.map(Value::principal) {
             taken.keepers = vec![user; rows.len()];
             taken.rows = rows;
             return Ok(taken);
@@ -119,7 +120,7 @@ impl Applier<'_> {
             }
         }
         let named: Vec<Value> = named.into_values().collect();
-        let pseudo = &self.live.pseudo;
+        let pseudo = &self.principals.live.pseudo;
         let there = existing(self.database, &pseudo.table, &pseudo.id, &named)?;
         let is_there = |it: &Value| there.contains(&it.principal());
         let (keyless, of_nobody): (Vec<_>, Vec<_>) = unkept
@@ -172,42 +173,6 @@ impl Applier<'_> {
         }
     }
 
-    /// Takes the user out of rows that name them as a reader and are not theirs alone. Returns the
-    /// rows of which they are an owner.
-    pub(super) fn leave_as_reader(
-        &mut self,
-        number: u32,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        let Parted {
-            mut owned,
-            mut shared,
-            mut read,
-        } = self.parted(table, columns, rows)?;
-        self.count(table, read.len());
-        for rows in [&mut read, &mut shared] {
-            let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
-            let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
-            for reader in &table.readers {
-                let made = if table.unlinks(reader) {
-                    self.unlink_column(number, table, columns, rows, reader)?
-                } else {
-                    let step = (reader, &[][..]);
-                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?
-                };
-                for (index, placeholder) in made {
-                    if let Some(row) = rows.get_mut(index) {
-                        put(columns, row, reader, placeholder);
-                    }
-                }
-            }
-        }
-        owned.append(&mut shared);
-        Ok(owned)
-    }
-
     /// Splits rows by the role in them of those who leave; if nobody only reads, all count as owned.
     /// Of everybody all leave who have not come back.
     pub(super) fn parted(
@@ -217,7 +182,7 @@ impl Applier<'_> {
         rows: Vec<Vec<Value>>,
     ) -> Result<Parted, Error> {
         let mut parted = Parted::default();
-        let all_leave = self.user.is_none() && !self.principals.has_somebody_returned();
+        let all_leave = self.principals.user.is_none() && !self.principals.has_somebody_returned();
         if all_leave || table.readers.is_empty() {
             parted.owned = rows;
             return Ok(parted);
@@ -226,7 +191,7 @@ impl Applier<'_> {
         for (row, mut people) in rows.into_iter().zip(people) {
             people.owners.retain(|owner| !owner.is_nobody());
             let owners = &people.owners;
-            if self.user.is_none() && !self.principals.stays_with_returned(&people) {
+            if self.principals.user.is_none() && !self.principals.stays_with_returned(&people) {
                 parted.owned.push(row);
                 continue;
             }
@@ -248,10 +213,10 @@ impl Applier<'_> {
         columns: &[String],
         mut rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
-        let id = &self.live.pseudo.id;
+        let id = &self.principals.live.pseudo.id;
         if self.principals.earlier.is_none()
-            || self.user.is_some()
-            || table.name != self.live.pseudo.table
+            || self.principals.user.is_some()
+            || table.name != self.principals.live.pseudo.table
         {
             return Ok(rows);
         }
@@ -261,5 +226,43 @@ impl Applier<'_> {
             at(columns, row, id).is_none_or(|id| !self.principals.made.contains(&id.principal()))
         });
         Ok(rows)
+    }
+}
+
+impl Applier<'_> {
+    /// Takes the user out of rows that name them as a reader and are not theirs alone. Returns the
+    /// rows of which they are an owner.
+    pub(super) fn leave_as_reader(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let Parted {
+            mut owned,
+            mut shared,
+            mut read,
+        } = self.picker().parted(table, columns, rows)?;
+        self.applied.count(table, read.len());
+        for rows in [&mut read, &mut shared] {
+            let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
+            let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
+            for reader in &table.readers {
+                let made = if table.unlinks(reader) {
+                    self.unlink_column(number, table, columns, rows, reader)?
+                } else {
+                    let step = (reader, &[][..]);
+                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?
+                };
+                for (index, placeholder) in made {
+                    if let Some(row) = rows.get_mut(index) {
+                        put(columns, row, reader, placeholder);
+                    }
+                }
+            }
+        }
+        owned.append(&mut shared);
+        Ok(owned)
     }
 }

@@ -6,7 +6,9 @@ use super::applier::{Applier, Loss, StepOutcome};
 use super::co_owned::{Held, SharedRows};
 use super::order::Deletion;
 use super::record_owner::Taken;
+use crate::database::Catalog;
 use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::cascade::refuse_cascade;
@@ -29,7 +31,7 @@ impl Applier<'_> {
         let columns = table.catalog.columns.iter();
         let columns: Vec<String> = columns.map(|it| it.name.clone()).collect();
         let users = table.name == self.live.pseudo.table;
-        if self.has_no_other_say(table) && self.takes(table) {
+        if self.principals.has_no_other_say(table) && self.takes(table) {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &[])?;
             // All of these rows go, so they need not be read twice.
             let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
@@ -38,7 +40,7 @@ impl Applier<'_> {
             } else {
                 StepOutcome::None
             };
-            self.count(table, rows.len());
+            self.applied.count(table, rows.len());
             if users {
                 // Known already, unless the database treats another form of an id as equal.
                 let ids = rows.iter();
@@ -47,7 +49,7 @@ impl Applier<'_> {
                     .collect();
                 self.principals.meet(self.database, &ids)?;
             }
-            let taken = self.taken(table, &columns, rows, Loss::Row)?;
+            let taken = self.picker().taken(table, &columns, rows, Loss::Row)?;
             self.note_removed(number, table, &columns, taken)?;
             return Ok(rest);
         }
@@ -64,20 +66,20 @@ impl Applier<'_> {
         }
         let mut rows = self.leave_as_reader(number, table, &columns, rows)?;
         if users {
-            rows.retain(|row| self.may_go(&columns, row));
+            rows.retain(|row| self.principals.may_go(&columns, row));
         }
-        let (shared, plain) = self.split(table, &columns, rows);
-        let plain = self.taken(table, &columns, plain, Loss::Row)?;
-        self.count_of_nobody(table, plain.of_nobody);
+        let (shared, plain) = self.principals.split(table, &columns, rows);
+        let plain = self.picker().taken(table, &columns, plain, Loss::Row)?;
+        self.applied.count_of_nobody(table, plain.of_nobody);
         let whole = shared.is_empty() && plain.rows.len() == selected && !table.refers_to_itself();
-        self.count(table, plain.rows.len());
-        let left = self.left_by_all(table, &columns, shared.clone())?;
+        self.applied.count(table, plain.rows.len());
+        let left = self.picker().left_by_all(table, &columns, shared.clone())?;
         let going = plain.rows.iter().chain(&left);
         let going: Vec<Vec<Value>> = going
             .map(|it| picked(&columns, it, &table.identity))
             .collect();
         if users || going.len() < selected {
-            self.refuse_cascade_of(table, &going)?;
+            refuse_cascade_of((self.database, self.catalog), table, &going)?;
         } else {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &going)?;
         }
@@ -98,55 +100,6 @@ impl Applier<'_> {
         Ok(StepOutcome::None)
     }
 
-    /// Returns those of the rows that a removal takes: neither rows that the user only reads nor
-    /// those with an owner who stays.
-    pub(super) fn going(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        if self.has_no_other_say(table) {
-            return Ok(rows);
-        }
-        let people = rows.iter();
-        let people = people.flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
-        self.principals
-            .meet(self.database, &people.collect::<Vec<_>>())?;
-        let parted = self.parted(table, columns, rows)?;
-        self.going_of_own(table, columns, [parted.owned, parted.shared].concat())
-    }
-
-    /// As [`Self::going`], of rows with an owner who leaves and whose people are known.
-    pub(super) fn going_of_own(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        mut rows: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        if table.name == self.live.pseudo.table {
-            rows.retain(|row| self.may_go(columns, row));
-        }
-        let (shared, mut going) = self.split(table, columns, rows);
-        going.append(&mut self.left_by_all(table, columns, shared)?);
-        Ok(going)
-    }
-
-    /// Returns the shared rows that nobody owns any more once the leaving people have left them.
-    fn left_by_all(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        shared: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        let mut shared_rows = SharedRows {
-            work: self,
-            table,
-            columns,
-        };
-        shared_rows.left_by_all(shared)
-    }
-
     /// Begins a removal of rows of `table`, which are noted already.
     pub(super) fn deletion<'s>(&'s mut self, table: &'s ResolvedTable) -> Deletion<'s> {
         Deletion {
@@ -154,24 +107,6 @@ impl Applier<'_> {
             live: self.live,
             table,
         }
-    }
-
-    /// Refuses when rows that refer to those with these keys would silently change: some of the
-    /// chosen rows stay, like the placeholders of the disguise itself and rows of nobody.
-    fn refuse_cascade_of(
-        &mut self,
-        table: &ResolvedTable,
-        keys: &[Vec<Value>],
-    ) -> Result<(), Error> {
-        let dialect = self.database.dialect();
-        for some in lists(keys, table.identity.len()) {
-            let chosen = Fragment {
-                sql: among(dialect, &table.identity, some.len()),
-                parameters: some.concat(),
-            };
-            refuse_cascade(self.database, self.catalog, (table, &chosen), keys)?;
-        }
-        Ok(())
     }
 
     /// Notes rows about to be removed, each for its keeper, and the registrations that go with rows of users.
@@ -193,7 +128,7 @@ impl Applier<'_> {
         self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let named = self.named_along(table, columns, (&rows, along))?;
+        let named = self.picker().named_along(table, columns, (&rows, along))?;
         let mut slots = Vec::new();
         for ((row, keeper), named) in rows.into_iter().zip(keepers).zip(named) {
             let holders = held.get(&encoded(&picked(columns, &row, &table.identity)));
@@ -227,29 +162,22 @@ impl Applier<'_> {
         }
         Ok(())
     }
+}
 
-    /// Returns whether the user alone decides about the rows of a removal. In the users table only
-    /// a person does, because the account of a placeholder may have to stay.
-    fn has_no_other_say(&self, table: &ResolvedTable) -> bool {
-        let Some(user) = self.user else {
-            return false;
+/// Refuses when rows that refer to those with these keys would silently change: some of the
+/// chosen rows stay, like the placeholders of the disguise itself and rows of nobody.
+fn refuse_cascade_of(
+    (database, catalog): (&mut dyn TenantConnection, &Catalog),
+    table: &ResolvedTable,
+    keys: &[Vec<Value>],
+) -> Result<(), Error> {
+    let dialect = database.dialect();
+    for some in lists(keys, table.identity.len()) {
+        let chosen = Fragment {
+            sql: among(dialect, &table.identity, some.len()),
+            parameters: some.concat(),
         };
-        if table.name == self.live.pseudo.table {
-            let name = user.principal();
-            let known = self.principals.known.get(&name);
-            let is_person = known.is_some_and(|(_, standing)| standing.is_person());
-            return is_person
-                && self.principals.own.len() == 1
-                && self.principals.own.contains(&name);
-        }
-        (table.owners.len() < 2 || table.goes_whole()) && table.readers.is_empty()
+        refuse_cascade(database, catalog, (table, &chosen), keys)?;
     }
-
-    /// Returns whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one
-    /// that shared rows and the copies of their other owners name.
-    pub(super) fn may_go(&self, columns: &[String], row: &[Value]) -> bool {
-        at(columns, row, &self.live.pseudo.id).is_none_or(|id| {
-            !self.principals.made.contains(&id.principal()) && !self.principals.is_departed(id)
-        })
-    }
+    Ok(())
 }

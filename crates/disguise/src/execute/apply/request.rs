@@ -8,6 +8,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::records::credential::Credential;
 use crate::records::day::Day;
+use crate::schema::ResolvedTable;
 use crate::spec::Spec;
 
 /// A request to [`Engine::apply`](crate::Engine::apply).
@@ -68,6 +69,27 @@ impl Applied {
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
         }
+    }
+
+    /// Counts rows of a table that are touched.
+    pub(super) fn count(&mut self, table: &ResolvedTable, rows: usize) {
+        let count = self.rows.entry(table.name.clone()).or_default();
+        *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+    }
+
+    /// Counts rows and values that stay as they are, because they name nobody.
+    pub(super) fn count_of_nobody(&mut self, table: &ResolvedTable, rows: usize) {
+        if rows > 0 {
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            let count = self.of_nobody.entry(table.name.clone());
+            let count = count.or_default();
+            *count = count.saturating_add(rows);
+        }
+    }
+
+    /// Returns the number of rows of a table touched so far.
+    pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
+        self.rows.get(&table.name).copied().unwrap_or(0)
     }
 
     /// Adds the counts of another part of the same disguise.

@@ -108,12 +108,12 @@ impl Chunk<'_, '_> {
             return Ok(0);
         };
         place.seen.clone_from(last);
-        let before = self.work.touched(table);
+        let before = self.work.applied.touched(table);
         // Rows that name nobody are met in each round, and once more with the rest.
         let counted = self.work.applied.of_nobody.clone();
         work(self)?;
         self.work.applied.of_nobody = counted;
-        if self.work.touched(table) > before {
+        if self.work.applied.touched(table) > before {
             place.part = fruitful;
         }
         Ok(keys.len())

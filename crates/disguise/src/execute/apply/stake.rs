@@ -25,7 +25,7 @@ impl Applier<'_> {
         let reads = loss == Loss::Row && table.name != self.live.pseudo.table;
         let readers = reads.then_some(&table.readers).into_iter().flatten();
         let readers: Vec<&String> = readers.collect();
-        let owners = self.owners(table, columns, rows)?;
+        let owners = self.picker().owners(table, columns, rows)?;
         let read = rows.iter().flat_map(|row| {
             let readers = readers.iter();
             readers.filter_map(|column| at(columns, row, column))
@@ -79,13 +79,13 @@ impl Applier<'_> {
         let people = people.flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
         self.principals
             .meet(self.database, &people.collect::<Vec<_>>())?;
-        let parted = self.parted(table, columns, rows)?;
+        let parted = self.picker().parted(table, columns, rows)?;
         for column in table.readers.iter().filter(|it| table.unlinks(it)) {
             self.foresee_unlinked(table, columns, &parted.read, column)?;
             self.foresee_unlinked(table, columns, &parted.shared, column)?;
         }
         let own = [parted.owned, parted.shared].concat();
-        let going = self.going_of_own(table, columns, own)?;
+        let going = self.picker().going_of_own(table, columns, own)?;
         self.stake(table, columns, &going, Loss::Row)
     }
 

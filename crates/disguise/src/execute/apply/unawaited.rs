@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::applier::Applier;
 use super::circles::note_circles;
+use super::notes::Notes;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
@@ -39,63 +40,70 @@ impl Found {
     }
 }
 
-impl Applier<'_> {
-    /// Notes in the bags of this transaction for which rows the removed rows do not wait.
-    pub(super) fn note_unawaited(&mut self) -> Result<(), Error> {
-        let mut found = Found::default();
-        self.note_dangling(&mut found)?;
-        note_circles(self.live, &self.notes.bags, &mut found)?;
-        for ((principal, table, columns), keys) in found.0 {
-            let keys = keys.into_values().collect();
-            let bag = self.notes.bag_of(principal)?;
-            bag.unawaited.push(Unawaited {
-                table,
-                columns,
-                keys,
-            });
-        }
-        Ok(())
+/// Notes in the bags of this transaction for which rows the removed rows do not wait.
+pub(super) fn note_unawaited(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    notes: &mut Notes,
+) -> Result<(), Error> {
+    let mut found = Found::default();
+    note_dangling(database, live, &notes.bags, &mut found)?;
+    note_circles(live, &notes.bags, &mut found)?;
+    for ((principal, table, columns), keys) in found.0 {
+        let keys = keys.into_values().collect();
+        let bag = notes.bag_of(principal)?;
+        bag.unawaited.push(Unawaited {
+            table,
+            columns,
+            keys,
+        });
     }
+    Ok(())
+}
 
-    /// Finds the references of removed rows that only the description says and that led nowhere
-    /// when the rows went. Rows that went in the same transaction were there.
-    fn note_dangling(&mut self, found: &mut Found) -> Result<(), Error> {
-        let mut said = Vec::new();
-        for table in removed_tables(self.live, &self.notes.bags) {
-            let references = table.references.iter();
-            let references = references.filter(|it| !table.declares(it));
-            said.extend(references.map(|it| (table, it)));
-        }
-        for (table, reference) in said {
-            let mut by_key: BTreeMap<Vec<u8>, Referring<'_>> = BTreeMap::new();
-            for (principal, columns, row) in rows_of(&self.notes.bags, &table.name) {
-                if let Some(key) = whole_key(columns, row, &reference.columns) {
-                    let all = by_key.entry(encoded(&key));
-                    let (_, principals) = all.or_insert_with(|| (key, BTreeSet::new()));
-                    principals.insert(principal);
-                }
+/// Finds the references of removed rows that only the description says and that led nowhere
+/// when the rows went. Rows that went in the same transaction were there.
+fn note_dangling(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    bags: &Bags,
+    found: &mut Found,
+) -> Result<(), Error> {
+    let mut said = Vec::new();
+    for table in removed_tables(live, bags) {
+        let references = table.references.iter();
+        let references = references.filter(|it| !table.declares(it));
+        said.extend(references.map(|it| (table, it)));
+    }
+    for (table, reference) in said {
+        let mut by_key: BTreeMap<Vec<u8>, Referring<'_>> = BTreeMap::new();
+        for (principal, columns, row) in rows_of(bags, &table.name) {
+            if let Some(key) = whole_key(columns, row, &reference.columns) {
+                let all = by_key.entry(encoded(&key));
+                let (_, principals) = all.or_insert_with(|| (key, BTreeSet::new()));
+                principals.insert(principal);
             }
-            let keys: Vec<Vec<Value>> = by_key.values().map(|(key, _)| key.clone()).collect();
-            let by = &reference.to_columns;
-            let there = present(self.database, &reference.to_table, by, &keys)?;
-            by_key.retain(|name, _| !there.contains(name));
-            if by_key.is_empty() {
+        }
+        let keys: Vec<Vec<Value>> = by_key.values().map(|(key, _)| key.clone()).collect();
+        let by = &reference.to_columns;
+        let there = present(database, &reference.to_table, by, &keys)?;
+        by_key.retain(|name, _| !there.contains(name));
+        if by_key.is_empty() {
+            continue;
+        }
+        let gone = rows_of(bags, &reference.to_table);
+        let gone = gone.filter_map(|(_, columns, row)| whole_key(columns, row, by));
+        let gone: BTreeSet<Vec<u8>> = gone.map(|key| folded(&key)).collect();
+        for (key, principals) in by_key.into_values() {
+            if gone.contains(&folded(&key)) {
                 continue;
             }
-            let gone = rows_of(&self.notes.bags, &reference.to_table);
-            let gone = gone.filter_map(|(_, columns, row)| whole_key(columns, row, by));
-            let gone: BTreeSet<Vec<u8>> = gone.map(|key| folded(&key)).collect();
-            for (key, principals) in by_key.into_values() {
-                if gone.contains(&folded(&key)) {
-                    continue;
-                }
-                for principal in principals {
-                    found.add(principal, reference, key.clone());
-                }
+            for principal in principals {
+                found.add(principal, reference, key.clone());
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Returns the tables of which whole rows are in the bags.

@@ -38,7 +38,7 @@ impl Applier<'_> {
             .filter_map(|row| at(&columns, row, column))
             .collect();
         self.principals.meet_owners(self.database, &all)?;
-        self.count(table, rows.len());
+        self.applied.count(table, rows.len());
         self.unlink_column(number, table, &columns, &rows, column)?;
         Ok(StepOutcome::None)
     }

@@ -3,15 +3,18 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::co_owned::Copies;
-use super::put_back::{lacking, names_one_of};
-use super::rewrite::is_constraint;
+use super::co_owned::counted;
+use super::put_back::{WholeRows, lacking, names_one_of};
+use super::savepoint::Savepoint;
+use super::stored_rows::is_of_tenant;
 use super::unawaited::{Keys, Without};
 use super::unseen_keys::has_own_unseen;
-use super::{Revealer, Sections, fits};
+use super::write_back::is_constraint;
+use super::{Sections, fits};
 use crate::database::Matching;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
+use crate::records::co_owned::remove_slots;
 use crate::records::section::{Change, Section};
 use crate::schema::{Reference, ResolvedTable};
 use crate::statements::lax;
@@ -43,6 +46,8 @@ struct Group<'a> {
     /// References of the rows, their owners included.
     references: Vec<Reference>,
     dangling: Dangling,
+    /// True if the database may check a key of the rows at the commit.
+    is_late: bool,
     rows: Vec<Waiting>,
 }
 
@@ -64,14 +69,9 @@ type Gone = Vec<(Vec<Value>, Option<Vec<u8>>)>;
 /// The keys of waiting rows, by table and column and by how others spell them.
 type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The point to which a failed try rolls back.
-const SAVEPOINT: &str = "SAVEPOINT probity_circle";
-const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
-const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
-
 /// Rows that wait only for each other.
 pub(super) struct Circles<'w, 'a> {
-    pub(super) work: &'w mut Revealer<'a>,
+    pub(super) work: WholeRows<'w, 'a>,
 }
 
 impl<'a> Circles<'_, 'a> {
@@ -88,15 +88,13 @@ impl<'a> Circles<'_, 'a> {
             if groups.iter().all(|group| group.rows.is_empty()) {
                 return Ok(false);
             }
-            self.control(SAVEPOINT)?;
+            let doing = "putting back rows that refer to each other";
+            let point = Savepoint::set(self.work.owners.database, "probity_circle", doing)?;
             let mut all = self.insert_groups(&mut groups, &there, &spelled)?;
             let filled = all && self.refill(&groups)?;
             all &= !filled || self.all_lead_on(&mut groups)?;
             let done = filled && all;
-            if !done {
-                self.control(BACK)?;
-            }
-            self.control(RELEASE)?;
+            point.end(self.work.owners.database, done)?;
             if done {
                 break;
             }
@@ -120,13 +118,13 @@ impl<'a> Circles<'_, 'a> {
     /// still lack.
     fn came_back(&mut self, group: &Group<'_>, due: &mut Sections) -> Result<(), Error> {
         self.work.report.count(&group.table.name, group.rows.len());
-        if group.table.name == self.work.live.pseudo.table {
+        if group.table.name == self.work.owners.people.live.pseudo.table {
             let rows = group.rows.iter().map(|it| it.row.as_slice());
-            self.work.people.accounts_back(&group.columns, rows);
+            self.work.owners.people.accounts_back(&group.columns, rows);
         }
         let slots = group.rows.iter().filter_map(|it| it.slot.clone());
         let slots: Vec<Vec<u8>> = slots.collect();
-        Copies { work: self.work }.void(&slots)?;
+        remove_slots(self.work.owners.database, &slots)?;
         let Some((index, section)) = due.get_mut(group.section) else {
             return Ok(());
         };
@@ -140,7 +138,8 @@ impl<'a> Circles<'_, 'a> {
         for it in &group.rows {
             let missing = lacking(group.table, &group.columns, &it.original, &it.row);
             for change in missing {
-                let home = self.work.home(index, &change)?;
+                let owners = &mut self.work.owners;
+                let home = owners.others.home(owners.database, index, &change)?;
                 let section = Section {
                     step,
                     table: table.clone(),
@@ -152,12 +151,6 @@ impl<'a> Circles<'_, 'a> {
         Ok(())
     }
 
-    fn control(&mut self, sql: &str) -> Result<(), Error> {
-        let done = self.work.database.execute(sql, &[]);
-        done.doing("putting back rows that refer to each other")?;
-        Ok(())
-    }
-
     /// Returns which of `references` of rows in the bag with number `index` may name nobody.
     fn dangling(
         &self,
@@ -166,9 +159,15 @@ impl<'a> Circles<'_, 'a> {
         references: &[Reference],
     ) -> Result<Dangling, Error> {
         let what = "a section of a bag that is not open is due";
-        let nobody = self.work.nobody.get(index).ok_or(Error::Defect { what })?;
+        let nobody = self
+            .work
+            .owners
+            .others
+            .nobody
+            .get(index)
+            .ok_or(Error::Defect { what })?;
         let mut loose = references.to_vec();
-        loose.retain(|it| self.work.live.may_dangle(table, it));
+        loose.retain(|it| self.work.owners.people.live.may_dangle(table, it));
         Ok(Dangling {
             loose,
             nobody: nobody.clone(),
@@ -177,7 +176,7 @@ impl<'a> Circles<'_, 'a> {
 
     /// Returns removed rows, and copies of such that count, that refer to missing rows.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
-        let live = self.work.live;
+        let live = self.work.owners.people.live;
         let awaited = self.awaited(due);
         let (mut groups, mut met) = (Vec::new(), BTreeSet::new());
         for (number, (index, section)) in due.iter().enumerate() {
@@ -193,6 +192,7 @@ impl<'a> Circles<'_, 'a> {
             let (rows, slots): (Vec<Vec<Value>>, Vec<Option<Vec<u8>>>) = gone.into_iter().unzip();
             let owned = self
                 .work
+                .owners
                 .owners_back((table, *index), columns, &rows, &awaited)?;
             let may_return = self.may_return((table, *index), section, (columns, &rows))?;
             let rows = rows.into_iter().zip(owned).zip(slots).zip(may_return);
@@ -208,6 +208,7 @@ impl<'a> Circles<'_, 'a> {
             let mut references = table.references.clone();
             references.extend(live.others(table).map(|person| live.to_person(person)));
             let dangling = self.dangling(table, *index, &references)?;
+            let mut keys = table.catalog.foreign_keys.iter();
             groups.push(Group {
                 section: number,
                 bag: *index,
@@ -215,6 +216,7 @@ impl<'a> Circles<'_, 'a> {
                 columns: columns.to_vec(),
                 references,
                 dangling,
+                is_late: keys.any(|key| key.is_checked_late),
                 rows: rows.collect(),
             });
         }
@@ -249,8 +251,9 @@ impl<'a> Circles<'_, 'a> {
                 Ok(Some((columns, rows.collect())))
             }
             Change::Copied { columns, rows, .. } => {
-                let mut copies = Copies { work: self.work };
-                let counted = copies.counted(table, columns, rows.clone())?;
+                let owners = &mut self.work.owners;
+                let counted =
+                    counted((owners.database, owners.salt), table, columns, rows.clone())?;
                 let good = counted.good.into_iter();
                 let good = good.filter(|(slot, _)| met.insert(slot.clone()));
                 let rows = good.map(|(slot, copy)| (copy.row, Some(slot)));
@@ -267,34 +270,34 @@ impl<'a> Circles<'_, 'a> {
         section: &Section,
         (columns, rows): (&[String], &[Vec<Value>]),
     ) -> Result<Vec<bool>, Error> {
-        let may_wait = self.work.may_wait((table, index), columns, rows)?;
-        let pseudo = &self.work.live.pseudo;
+        let may_wait = self.work.owners.may_wait((table, index), columns, rows)?;
+        let pseudo = &self.work.owners.people.live.pseudo;
         let is_of_user = section.is_of_user();
         let is_gone = |row: &[Value]| {
             let id = at(columns, row, &pseudo.id).filter(|_| table.name == pseudo.table);
-            id.is_some_and(|id| self.work.people.is_gone(id))
-                || (is_of_user && self.work.is_of_gone(table, columns, row))
+            id.is_some_and(|id| self.work.owners.people.is_gone(id))
+                || (is_of_user && self.work.owners.people.is_of_gone(table, columns, row))
         };
         let may_return = |(row, may_wait): (&Vec<Value>, bool)| {
             may_wait
                 && !is_gone(row)
-                && self.work.is_of_tenant(table, columns, row)
-                && self.work.is_theirs((table, index), columns, row)
+                && is_of_tenant(self.work.owners.database, table, columns, row)
+                && self.work.owners.is_theirs((table, index), columns, row)
         };
         Ok(rows.iter().zip(may_wait).map(may_return).collect())
     }
 
     /// Returns the accounts that wait to go back themselves.
     fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
-        let pseudo = &self.work.live.pseudo;
+        let pseudo = &self.work.owners.people.live.pseudo;
         let mut awaited = BTreeSet::new();
         for (_, section) in due.iter().filter(|(_, it)| it.table == pseudo.table) {
             if let Change::Removed { columns, rows } = &section.change {
                 let ids = rows.iter().filter_map(|row| at(columns, row, &pseudo.id));
                 let ids = ids
-                    .filter(|id| !self.work.people.is_gone(id))
+                    .filter(|id| !self.work.owners.people.is_gone(id))
                     .map(Value::principal);
-                awaited.extend(ids.filter(|name| self.work.people.is_own(name)));
+                awaited.extend(ids.filter(|name| self.work.owners.people.is_own(name)));
             }
         }
         awaited
@@ -311,7 +314,7 @@ impl<'a> Circles<'_, 'a> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = present(self.work.database, &reference.to_table, by, &keys)?;
+            let found = present(self.work.owners.database, &reference.to_table, by, &keys)?;
             let all = there.entry((reference.to_table.clone(), by.clone()));
             all.or_default().extend(found);
         }
@@ -338,11 +341,11 @@ impl<'a> Circles<'_, 'a> {
                     !is_met && (may_differ || name.iter().any(Value::has_spellings))
                 });
                 let names: Vec<Vec<Value>> = names.collect();
-                let Some(to) = self.work.live.table(&reference.to_table) else {
+                let Some(to) = self.work.owners.people.live.table(&reference.to_table) else {
                     continue;
                 };
                 let of = (to, reference.to_columns.as_slice());
-                let found = alike(self.work.database, of, &names, &keys)?;
+                let found = alike(self.work.owners.database, of, &names, &keys)?;
                 let all = (reference.to_table.clone(), reference.to_columns.clone());
                 spelled.entry(all).or_default().extend(found);
             }
@@ -370,7 +373,10 @@ impl<'a> Circles<'_, 'a> {
                     if is_there || is_among(&among, spelled, reference, &key) {
                         return true;
                     }
-                    let without = self.work.without(of, reference, &key);
+                    let without =
+                        self.work
+                            .waits
+                            .without(self.work.owners.people.live, of, reference, &key);
                     if let Without::Empty(column) = without {
                         put(columns, row, column, Value::Null);
                         changed.set(true);
@@ -406,8 +412,8 @@ impl<'a> Circles<'_, 'a> {
             let known = among(groups, |it| it.is_in);
             let (mut helped, mut all) = (false, true);
             for (group, there) in groups.iter_mut().zip(there) {
-                let (table, columns) = (group.table, &group.columns);
-                let dangling = &group.dangling;
+                let of = (group.table, group.columns.as_slice(), group.is_late);
+                let (columns, dangling) = (&group.columns, &group.dangling);
                 let is_met = |reference: &Reference, key: &[Value]| {
                     dangling.allows(reference, key)
                         || holds(there, reference, key)
@@ -418,8 +424,8 @@ impl<'a> Circles<'_, 'a> {
                         let key = key(columns, reference, &it.row);
                         key.is_some_and(|key| !is_met(reference, &key))
                     };
-                    let empty = emptied(table, group.references.iter().filter(unmet));
-                    self.insert_waiting((table, columns), it, empty)?;
+                    let empty = emptied(group.table, group.references.iter().filter(unmet));
+                    self.insert_waiting(of, it, empty)?;
                     helped |= it.is_in;
                     all &= it.is_in;
                 }
@@ -433,12 +439,10 @@ impl<'a> Circles<'_, 'a> {
     /// Inserts a row as it was, or with the columns `empty` empty for a while.
     fn insert_waiting(
         &mut self,
-        (table, columns): (&ResolvedTable, &[String]),
+        (table, columns, is_late): (&ResolvedTable, &[String], bool),
         it: &mut Waiting,
         empty: Vec<String>,
     ) -> Result<(), Error> {
-        let mut keys = table.catalog.foreign_keys.iter();
-        let is_late = keys.any(|key| key.is_checked_late);
         it.emptied.clear();
         if is_late || empty.is_empty() {
             it.is_in = self.insert(table, columns, &it.row)?;
@@ -461,7 +465,11 @@ impl<'a> Circles<'_, 'a> {
         for group in groups {
             let key = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
             let keys: Vec<Vec<Value>> = group.rows.iter().map(key).collect();
-            let nowhere = self.work.leading_nowhere(group.table, &keys)?;
+            let nowhere = self
+                .work
+                .write_back()
+                .late_keys()
+                .leading_nowhere(group.table, &keys)?;
             for it in &mut group.rows {
                 let key = picked(&group.columns, &it.row, &group.table.identity);
                 it.is_in = !nowhere.contains(&encoded(&key));
@@ -479,9 +487,9 @@ impl<'a> Circles<'_, 'a> {
         row: &[Value],
     ) -> Result<bool, Error> {
         let one = [row.to_vec()];
-        let mut done = try_insert(self.work.database, table, columns, &one)?;
+        let mut done = try_insert(self.work.owners.database, table, columns, &one)?;
         if done == Inserted::Refused {
-            done = lax::insert(self.work.database, table, columns, row)?;
+            done = lax::insert(self.work.owners.database, table, columns, row)?;
         }
         Ok(done == Inserted::All)
     }
@@ -501,7 +509,7 @@ impl<'a> Circles<'_, 'a> {
                     .iter()
                     .map(|[identity, values]| Write { identity, values });
                 let writes: Vec<Write<'_>> = writes.collect();
-                match try_update_keys(self.work.database, group.table, &columns, &writes) {
+                match try_update_keys(self.work.owners.database, group.table, &columns, &writes) {
                     Ok(()) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),

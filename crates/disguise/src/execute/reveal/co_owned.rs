@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::report::KeptReason;
+use super::rewrite::Values;
+use super::stored_rows::identities;
 use super::{Due, Open, Revealer};
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::co_owned::{remove_slots, slot, slots};
 use crate::records::principal::Reached;
 use crate::records::registry::return_departed;
-use crate::records::section::Copied;
+use crate::records::section::{Copied, Modified};
 use crate::schema::ResolvedTable;
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::existing;
@@ -67,15 +70,19 @@ impl<'a> Copies<'_, 'a> {
         columns: &[String],
         copies: Vec<Copied>,
     ) -> Result<Vec<Copied>, Error> {
-        let Counted { good, anew } = self.counted(table, columns, copies)?;
-        self.void(&anew)?;
+        let Counted { good, anew } =
+            counted((self.work.database, self.work.salt), table, columns, copies)?;
+        remove_slots(self.work.database, &anew)?;
         let rows = good.iter().map(|(_, copy)| copy.row.clone()).collect();
-        let kept = self.work.put_back((table, index), columns, rows)?;
+        let kept = self
+            .work
+            .whole_rows()
+            .put_back((table, index), columns, rows)?;
         let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
         for row in &kept {
             // The copies of the other owners name these placeholders too.
             let people = table.people().filter_map(|it| at(columns, row, it));
-            self.work.needed.extend(people.map(Value::principal));
+            self.work.notes.needed.extend(people.map(Value::principal));
         }
         let (mut left, mut back) = (Vec::new(), Vec::new());
         for (name, copy) in good {
@@ -85,67 +92,13 @@ impl<'a> Copies<'_, 'a> {
                 back.push(name);
             }
         }
-        self.void(&back)?;
+        remove_slots(self.work.database, &back)?;
         Ok(left)
-    }
-
-    /// Returns which copies of rows of `table` count: those of the last removal of a row that is
-    /// still removed.
-    pub(super) fn counted(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        copies: Vec<Copied>,
-    ) -> Result<Counted, Error> {
-        let named = |row: &[Value]| picked(columns, row, &table.identity);
-        let keys: Vec<Vec<Value>> = copies.iter().map(|it| named(&it.row)).collect();
-        let names: Vec<Vec<u8>> = keys
-            .iter()
-            .map(|key| slot(self.work.salt, &table.name, key))
-            .collect();
-        let there = self.work.identities(table, &keys)?;
-        let removed = slots(self.work.database, &names)?;
-        let mut counted = Counted::default();
-        for ((copy, key), name) in copies.into_iter().zip(&keys).zip(names) {
-            if removed.get(&name) != Some(&copy.version) {
-                continue;
-            }
-            if there.contains(&encoded(key)) {
-                counted.anew.push(name);
-            } else {
-                counted.good.push((name, copy));
-            }
-        }
-        Ok(counted)
-    }
-
-    /// Voids all copies of the rows with these slots, whoever has them.
-    pub(super) fn void(&mut self, slots: &[Vec<u8>]) -> Result<(), Error> {
-        remove_slots(self.work.database, slots)
-    }
-
-    /// Returns the named rows that are removed and may come back with any of their owners.
-    pub(super) fn removed_shared(
-        &mut self,
-        table: &ResolvedTable,
-        identities: &[&[Value]],
-    ) -> Result<BTreeSet<Vec<u8>>, Error> {
-        let names: Vec<Vec<u8>> = identities
-            .iter()
-            .map(|identity| slot(self.work.salt, &table.name, identity))
-            .collect();
-        let removed = slots(self.work.database, &names)?;
-        Ok(identities
-            .iter()
-            .zip(names)
-            .filter(|(_, name)| removed.contains_key(name))
-            .map(|(identity, _)| encoded(identity))
-            .collect())
     }
 
     /// Marks placeholders, made while their owner was away, whose owner has returned.
     pub(super) fn return_departed(&mut self) -> Result<(), Error> {
-        if self.work.returned.is_empty() {
+        if self.work.notes.returned.is_empty() {
             return Ok(());
         }
         let back: Vec<Vec<u8>> = self
@@ -156,32 +109,34 @@ impl<'a> Copies<'_, 'a> {
             .filter(|link| !link.left)
             .filter(|link| {
                 let left = self.work.reach.left(&link.new);
-                left.is_some_and(|name| self.work.returned.contains(&name))
+                left.is_some_and(|name| self.work.notes.returned.contains(&name))
             })
             .map(|link| link.new.principal())
             .collect();
         return_departed(self.work.database, &back)
     }
+}
 
+impl Values<'_, '_> {
     /// Notes placeholders that must stay because missing rows may come back with them.
     pub(super) fn keep_departed(
         &mut self,
         table: &ResolvedTable,
-        kept: &[(crate::records::section::Modified, KeptReason)],
+        kept: &[(Modified, KeptReason)],
     ) -> Result<(), Error> {
-        let absent: Vec<&crate::records::section::Modified> = kept
+        let absent: Vec<&Modified> = kept
             .iter()
             .filter(|(row, reason)| {
-                *reason == KeptReason::Absent && self.work.people.is_left(&row.after)
+                *reason == KeptReason::Absent && self.owners.people.is_left(&row.after)
             })
             .map(|(row, _)| row)
             .collect();
         let identities: Vec<&[Value]> = absent.iter().map(|row| row.identity.as_slice()).collect();
-        let removed = self.removed_shared(table, &identities)?;
+        let removed = removed_shared((self.owners.database, self.owners.salt), table, &identities)?;
         for row in absent {
             if removed.contains(&encoded(&row.identity)) {
-                let name = self.work.people.meant(&row.after.principal());
-                self.work.needed.insert(name);
+                let name = self.owners.people.meant(&row.after.principal());
+                self.notes.needed.insert(name);
             }
         }
         Ok(())
@@ -194,7 +149,7 @@ impl<'a> Copies<'_, 'a> {
         &mut self,
         table: &ResolvedTable,
         column: &str,
-        kept: &[(crate::records::section::Modified, KeptReason)],
+        kept: &[(Modified, KeptReason)],
     ) -> Result<(), Error> {
         if !table.takes_along() || !table.owners.iter().any(|it| it == column) {
             return Ok(());
@@ -202,13 +157,62 @@ impl<'a> Copies<'_, 'a> {
         let absent = kept.iter();
         let absent = absent.filter(|(_, reason)| *reason == KeptReason::Absent);
         let absent: Vec<Value> = absent.map(|(row, _)| row.after.clone()).collect();
-        let named = existing(self.work.database, &table.name, column, &absent)?;
+        let named = existing(self.owners.database, &table.name, column, &absent)?;
         let absent = absent.iter().map(Value::principal);
         for name in absent.filter(|name| !named.contains(name)) {
-            let name = self.work.people.meant(&name);
-            self.work.taken.insert(name.clone());
-            self.work.needed.insert(name);
+            let name = self.owners.people.meant(&name);
+            self.notes.taken.insert(name.clone());
+            self.notes.needed.insert(name);
         }
         Ok(())
     }
+}
+
+/// Returns which copies of rows of `table` count: those of the last removal of a row that is
+/// still removed.
+pub(super) fn counted(
+    (database, salt): (&mut dyn TenantConnection, &[u8]),
+    table: &ResolvedTable,
+    columns: &[String],
+    copies: Vec<Copied>,
+) -> Result<Counted, Error> {
+    let named = |row: &[Value]| picked(columns, row, &table.identity);
+    let keys: Vec<Vec<Value>> = copies.iter().map(|it| named(&it.row)).collect();
+    let names: Vec<Vec<u8>> = keys
+        .iter()
+        .map(|key| slot(salt, &table.name, key))
+        .collect();
+    let there = identities(database, table, &keys)?;
+    let removed = slots(database, &names)?;
+    let mut counted = Counted::default();
+    for ((copy, key), name) in copies.into_iter().zip(&keys).zip(names) {
+        if removed.get(&name) != Some(&copy.version) {
+            continue;
+        }
+        if there.contains(&encoded(key)) {
+            counted.anew.push(name);
+        } else {
+            counted.good.push((name, copy));
+        }
+    }
+    Ok(counted)
+}
+
+/// Returns the named rows that are removed and may come back with any of their owners.
+fn removed_shared(
+    (database, salt): (&mut dyn TenantConnection, &[u8]),
+    table: &ResolvedTable,
+    identities: &[&[Value]],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let names: Vec<Vec<u8>> = identities
+        .iter()
+        .map(|identity| slot(salt, &table.name, identity))
+        .collect();
+    let removed = slots(database, &names)?;
+    Ok(identities
+        .iter()
+        .zip(names)
+        .filter(|(_, name)| removed.contains_key(name))
+        .map(|(identity, _)| encoded(identity))
+        .collect())
 }

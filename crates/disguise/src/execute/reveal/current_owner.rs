@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Revealer;
+use super::owners::Owners;
 use super::report::KeptReason;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -54,7 +54,7 @@ impl Now {
     }
 }
 
-impl Revealer<'_> {
+impl Owners<'_, '_> {
     /// Returns the rows that `rows` name, by their identity, with their values of `asked`. Each is
     /// judged with the restored value of `column`, which may be the one that names the owner.
     pub(super) fn rows_now(
@@ -118,7 +118,7 @@ impl Revealer<'_> {
     ) -> Result<Vec<Option<KeptReason>>, Error> {
         let people = self.named(table, columns, rows)?;
         let mut strange = self.strangers(&people)?;
-        let nobody = self.nobody.get(index).cloned().unwrap_or_default();
+        let nobody = self.others.nobody.get(index).cloned().unwrap_or_default();
         let named_nobody = |it: &Named| {
             let mut names = it.all().map(Value::principal);
             !it.is_broken && !it.owners.is_empty() && names.all(|name| nobody.contains(&name))

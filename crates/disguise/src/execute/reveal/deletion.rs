@@ -3,16 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::late_keys::is_referred_late;
+use super::late_keys::{checked_at_once, is_referred_late};
 use super::meanwhile::{Going, Names, Placeholders, Reason};
-use super::report::{KeptReason, add};
+use super::report::{KeptReason, Report, add};
 use super::row_name;
+use super::savepoint::Savepoint;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, Dialect, ForeignKey, OnDelete};
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
 use crate::plan::cascade::referred;
 use crate::records::hold::Held;
-use crate::schema::{References, ResolvedTable};
+use crate::schema::{References, ResolvedSchema, ResolvedTable};
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{deletion, found, present, runs, select_keys};
 
@@ -27,7 +29,24 @@ struct Group<'l> {
     reasons: BTreeMap<Vec<u8>, Reason>,
 }
 
+/// The deletion of rows to which nothing refers that stays.
+struct Deletion<'d> {
+    database: &'d mut dyn TenantConnection,
+    live: &'d ResolvedSchema,
+    report: &'d mut Report,
+}
+
+const DOING: &str = "deleting rows";
+
 impl<'a> Placeholders<'_, 'a> {
+    fn deletion(&mut self) -> Deletion<'_> {
+        Deletion {
+            database: &mut *self.work.database,
+            live: self.work.live,
+            report: &mut self.work.report,
+        }
+    }
+
     /// Deletes rows that only the placeholders own, if the policy says so, and returns the
     /// placeholders of the rows that stay.
     pub(super) fn delete_meanwhile(
@@ -54,7 +73,8 @@ impl<'a> Placeholders<'_, 'a> {
         for table in owned.into_values() {
             groups.extend(self.deletable(table, going, &held)?);
         }
-        self.delete_unreferred(&mut groups, |_, _| true, true)?;
+        self.deletion()
+            .delete_unreferred(&mut groups, |_, _| true, true)?;
         let mut kept = Names::new();
         for group in groups {
             for (key, placeholders) in group.rows {
@@ -89,7 +109,7 @@ impl<'a> Placeholders<'_, 'a> {
         let names: Names = self
             .work
             .going
-            .difference(&self.work.doubtful)
+            .difference(&self.work.notes.doubtful)
             .cloned()
             .collect();
         let mut columns = by.clone();
@@ -103,8 +123,16 @@ impl<'a> Placeholders<'_, 'a> {
                     let people = wanted.iter().filter_map(|it| at(&columns, &row, it));
                     people.filter(|it| !it.is_nobody()).collect()
                 };
-                let owners: Names = self.meant_of(&of(&table.owners))?.into_iter().collect();
-                let readers = self.meant_of(&of(&table.readers))?;
+                let owners: Names = self
+                    .work
+                    .people
+                    .meant_of(self.work.database, &of(&table.owners))?
+                    .into_iter()
+                    .collect();
+                let readers = self
+                    .work
+                    .people
+                    .meant_of(self.work.database, &of(&table.readers))?;
                 let people = owners.iter().chain(&readers);
                 let is_free = held.refuse_any(self.work.salt, people).is_ok();
                 let key = picked(&columns, &row, &by);
@@ -123,6 +151,60 @@ impl<'a> Placeholders<'_, 'a> {
         }))
     }
 
+    /// Removes the accounts from the users table to which nothing refers. Returns the others.
+    pub(super) fn delete_accounts(&mut self, going: &[Going]) -> Result<Names, Error> {
+        let live = self.work.live;
+        let Some(users) = live.table(&live.pseudo.table) else {
+            return Err(Error::NotInstalled);
+        };
+        let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
+        let has_spellings = ids.iter().any(Value::has_spellings);
+        let mut held = BTreeMap::new();
+        if has_spellings {
+            // The account may be spelled in another way by now.
+            held = found(self.work.database, &users.name, &live.pseudo.id, &ids)?;
+        }
+        let rows = ids.into_iter().map(|id| {
+            let name = id.principal();
+            let id = held.get(&name).cloned().unwrap_or(id);
+            (vec![id], Names::from([name]))
+        });
+        let mut groups = [Group {
+            table: users,
+            by: vec![live.pseudo.id.clone()],
+            is_keyed: true,
+            rows: rows.collect(),
+            reasons: BTreeMap::new(),
+        }];
+        // No row names them any more in a declared column, but perhaps in another spelling.
+        let is_loose = self.work.database.dialect() == Dialect::Sqlite;
+        let is_open = |child: &ResolvedTable, key: &ForeignKey| {
+            let is_person = |it: &String| live.others(child).any(|column| column == it);
+            let is_plain = key.to_columns == [live.pseudo.id.as_str()];
+            // On `SQLite` a column of another type may name them in a form that only the foreign
+            // key treats as equal.
+            is_loose
+                || has_spellings
+                || live.has_tenants
+                || !is_plain
+                || !key.columns.iter().all(is_person)
+        };
+        self.deletion()
+            .delete_unreferred(&mut groups, is_open, false)?;
+        let mut kept = Names::new();
+        for group in groups {
+            for (key, names) in group.rows {
+                if self.work.references != References::Retain {
+                    self.stays(users, &key, None, group.reasons.get(&encoded(&key)));
+                }
+                kept.extend(names);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+impl Deletion<'_> {
     /// Deletes rows to which no others refer by keys that count, repeatedly while that frees more
     /// of them. The rest gets a reason.
     fn delete_unreferred(
@@ -132,14 +214,19 @@ impl<'a> Placeholders<'_, 'a> {
         is_told: bool,
     ) -> Result<(), Error> {
         let is_late = |it: &Group<'_>| !it.rows.is_empty() && is_referred_late(it.table, None);
-        if !groups.iter().any(is_late) {
-            return self.delete_free(groups, counts, is_told);
+        let is_late = groups.iter().any(is_late);
+        let done = checked_at_once(self.database, is_late, |database| {
+            let mut checked = Deletion {
+                database,
+                live: self.live,
+                report: &mut *self.report,
+            };
+            checked.delete_free(groups, counts, is_told)
+        })?;
+        if done.is_some() {
+            return Ok(());
         }
-        if self.work.check_at_once()? {
-            self.delete_free(groups, counts, is_told)?;
-            return self.work.check_late();
-        }
-        let said = self.work.database.refusal().map(str::to_owned);
+        let said = self.database.refusal().map(str::to_owned);
         for group in groups {
             let keys = group.rows.iter().map(|(key, _)| encoded(key));
             let reason = (KeptReason::Refused, said.clone());
@@ -154,13 +241,13 @@ impl<'a> Placeholders<'_, 'a> {
         counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
         is_told: bool,
     ) -> Result<(), Error> {
-        let live = self.work.live;
+        let live = self.live;
         loop {
             let mut helped = false;
             for group in groups.iter_mut().filter(|it| !it.rows.is_empty()) {
                 let of = (group.table, group.by.as_slice());
                 let keys: Vec<Vec<Value>> = group.rows.iter().map(|(key, _)| key.clone()).collect();
-                let referred = referred(self.work.database, live, of, &keys, &counts)?;
+                let referred = referred(self.database, live, of, &keys, &counts)?;
                 let (stay, free): (Vec<_>, Vec<_>) = std::mem::take(&mut group.rows)
                     .into_iter()
                     .partition(|(key, _)| referred.contains_key(&encoded(key)));
@@ -207,7 +294,7 @@ impl<'a> Placeholders<'_, 'a> {
                     continue;
                 }
                 // A trigger may silently keep a row.
-                for key in present(self.work.database, table, by, some)? {
+                for key in present(self.database, table, by, some)? {
                     let reason = (KeptReason::Refused, said.clone());
                     group.reasons.insert(key.clone(), reason);
                     left.insert(key);
@@ -216,63 +303,12 @@ impl<'a> Placeholders<'_, 'a> {
         }
         if is_told {
             let deleted = usize::try_from(deleted).unwrap_or(usize::MAX);
-            add(&mut self.work.report.revealed.deleted, table, deleted);
+            add(&mut self.report.revealed.deleted, table, deleted);
         }
         let rows = rows.into_iter();
         Ok(rows
             .filter(|(key, _)| left.contains(&encoded(key)))
             .collect())
-    }
-
-    /// Removes the accounts from the users table to which nothing refers. Returns the others.
-    pub(super) fn delete_accounts(&mut self, going: &[Going]) -> Result<Names, Error> {
-        let live = self.work.live;
-        let Some(users) = live.table(&live.pseudo.table) else {
-            return Err(Error::NotInstalled);
-        };
-        let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
-        let has_spellings = ids.iter().any(Value::has_spellings);
-        let mut held = BTreeMap::new();
-        if has_spellings {
-            // The account may be spelled in another way by now.
-            held = found(self.work.database, &users.name, &live.pseudo.id, &ids)?;
-        }
-        let rows = ids.into_iter().map(|id| {
-            let name = id.principal();
-            let id = held.get(&name).cloned().unwrap_or(id);
-            (vec![id], Names::from([name]))
-        });
-        let mut groups = [Group {
-            table: users,
-            by: vec![live.pseudo.id.clone()],
-            is_keyed: true,
-            rows: rows.collect(),
-            reasons: BTreeMap::new(),
-        }];
-        // No row names them any more in a declared column, but perhaps in another spelling.
-        let is_loose = self.work.database.dialect() == Dialect::Sqlite;
-        let is_open = |child: &ResolvedTable, key: &ForeignKey| {
-            let is_person = |it: &String| live.others(child).any(|column| column == it);
-            let is_plain = key.to_columns == [live.pseudo.id.as_str()];
-            // On `SQLite` a column of another type may name them in a form that only the foreign
-            // key treats as equal.
-            is_loose
-                || has_spellings
-                || live.has_tenants
-                || !is_plain
-                || !key.columns.iter().all(is_person)
-        };
-        self.delete_unreferred(&mut groups, is_open, false)?;
-        let mut kept = Names::new();
-        for group in groups {
-            for (key, names) in group.rows {
-                if self.work.references != References::Retain {
-                    self.stays(users, &key, None, group.reasons.get(&encoded(&key)));
-                }
-                kept.extend(names);
-            }
-        }
-        Ok(kept)
     }
 
     /// Deletes rows by keys that fit into one statement, exactly these or none. Returns their
@@ -283,17 +319,18 @@ impl<'a> Placeholders<'_, 'a> {
         keys: &[Vec<Value>],
     ) -> Result<Result<u64, Option<String>>, Error> {
         let table = group.table;
-        let (mut sql, parameters) = deletion(self.work.database, &table.name, &group.by, keys);
+        let (mut sql, parameters) = deletion(self.database, &table.name, &group.by, keys);
         if table.catalog.has_heirs {
             // A row of an inheriting table with the key belongs to somebody else.
             sql = sql.replacen("DELETE FROM ", "DELETE FROM ONLY ", 1);
         }
-        self.savepoint("SAVEPOINT probity_deletion")?;
-        let done = match self.work.database.attempt(&sql, &parameters) {
+        let point = Savepoint::set(self.database, "probity_deletion", DOING)?;
+        let mut is_kept = true;
+        let done = match self.database.attempt(&sql, &parameters) {
             Ok(done) => {
                 let is_more = usize::try_from(done).is_ok_and(|done| done > keys.len());
                 if group.is_keyed && is_more {
-                    self.savepoint("ROLLBACK TO SAVEPOINT probity_deletion")?;
+                    is_kept = false;
                     let said = format!("table {}, more rows than one have this key", table.name);
                     Err(Some(said))
                 } else {
@@ -301,24 +338,16 @@ impl<'a> Placeholders<'_, 'a> {
                 }
             }
             Err(error) if error.kind == DatabaseErrorKind::Constraint => {
-                Err(self.work.database.refusal().map(str::to_owned))
+                Err(self.database.refusal().map(str::to_owned))
             }
             Err(source) => {
                 return Err(Error::Database {
-                    doing: "deleting rows",
+                    doing: DOING,
                     source,
                 });
             }
         };
-        self.savepoint("RELEASE SAVEPOINT probity_deletion")?;
+        point.end(self.database, is_kept)?;
         Ok(done)
-    }
-
-    fn savepoint(&mut self, sql: &str) -> Result<(), Error> {
-        self.work
-            .database
-            .execute(sql, &[])
-            .doing("deleting rows")
-            .map(drop)
     }
 }

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::current_owner::tells;
+use super::late_keys::must_look;
 use super::report::KeptReason;
-use super::rewrite::{is_constraint, is_covered, within_reach};
-use super::{Revealer, Sections, fits};
+use super::rewrite::{Values, is_covered, within_reach};
+use super::stored_rows::moved_away;
+use super::write_back::is_constraint;
+use super::{Sections, fits};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Modified, Section};
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::encoded;
 
@@ -21,38 +24,7 @@ struct Column {
     kept: Vec<(Modified, KeptReason)>,
 }
 
-impl Revealer<'_> {
-    /// Returns the number of leading `sections` with values of the same rows, each in a column of
-    /// its own that names neither the row nor its owner.
-    pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
-        let mut columns = BTreeSet::new();
-        let first = sections.first().map(|(_, section)| section);
-        let rows = first.and_then(Section::values).map(|(_, rows)| rows);
-        let (Some(first), Some(rows)) = (first, rows) else {
-            return 1;
-        };
-        let Some(table) = self.live.table(&first.table) else {
-            return 1;
-        };
-        let pseudo = &self.live.pseudo;
-        let alike = sections.iter().take_while(|(_, section)| {
-            let Some((column, of)) = section.values() else {
-                return false;
-            };
-            let names_row = table.identity.iter().any(|it| it == column)
-                || tells(table, column)
-                || (table.name == pseudo.table && column == pseudo.id);
-            let mut both = of.iter().zip(rows);
-            section.table == first.table
-                && fits(table, &section.change)
-                && !names_row
-                && of.len() == rows.len()
-                && both.all(|(one, other)| one.identity == other.identity)
-                && columns.insert(column)
-        });
-        alike.count().max(1)
-    }
-
+impl Values<'_, '_> {
     /// Check C2 for such sections: writes values back where the disguised value still stands.
     /// Returns the sections that stay.
     pub(super) fn rewrite_together(
@@ -60,14 +32,14 @@ impl Revealer<'_> {
         mut sections: Sections,
         barred: &BTreeSet<Vec<u8>>,
     ) -> Result<Sections, Error> {
-        let live = self.live;
+        let live = self.owners.people.live;
         let known = sections.first().map(|(_, section)| section.table.as_str());
         let Some(table) = known.and_then(|name| live.table(name)) else {
             return Ok(sections);
         };
         for (_, section) in &mut sections {
             if let Change::Modified { rows, .. } = &mut section.change {
-                self.moved_keys().follow(table, rows)?;
+                self.owners.moved_keys().follow(table, rows)?;
             }
         }
         let mut columns = self.judged(table, &sections, barred)?;
@@ -78,7 +50,7 @@ impl Revealer<'_> {
                 let before = row.before.clone();
                 (row, before)
             });
-            let done = self.write(
+            let done = self.write_back().write(
                 table,
                 (&column.name, false),
                 ready.collect(),
@@ -116,10 +88,10 @@ impl Revealer<'_> {
         let rows = values().next().map_or(&[][..], |(_, rows)| rows);
         let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
         let asked: Vec<&str> = values().map(|(column, _)| column).collect();
-        let current = self.rows_now(table, &asked, rows)?;
+        let current = self.owners.rows_now(table, &asked, rows)?;
         let absent = |key: &&Vec<Value>| !current.contains_key(&encoded(key));
         let absent: Vec<Vec<Value>> = keys.iter().filter(absent).cloned().collect();
-        let moved = self.moved_away(table, &absent)?;
+        let moved = moved_away(self.owners.database, table, &absent)?;
         let mut columns = Vec::with_capacity(sections.len());
         for (place, (name, rows)) in values().enumerate() {
             let mut column = Column {
@@ -131,7 +103,8 @@ impl Revealer<'_> {
                 let now = current.get(&encoded(&row.identity));
                 let is_covered = now.is_some_and(|now| is_covered(now, place, row));
                 match within_reach(now, (table, row), (place, false), &moved, barred) {
-                    Err(KeptReason::Absent) if self.is_of_gone_account(table, row) => {}
+                    Err(KeptReason::Absent)
+                        if self.owners.people.is_of_gone_account(table, row) => {}
                     Err(reason) => column.kept.push((row.clone(), reason)),
                     Ok(_) if is_covered => column.kept.push((row.clone(), KeptReason::Covered)),
                     Ok(now) if now.same(&row.after) => {
@@ -165,10 +138,10 @@ impl Revealer<'_> {
             .map(|(identity, values)| Write { identity, values })
             .collect();
         let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
-        if self.must_look(table, (&names, false)) {
+        if must_look(self.owners.people.live, table, (&names, false)) {
             return Ok(());
         }
-        match try_update_keys(self.database, table, &names, &writes) {
+        match try_update_keys(self.owners.database, table, &names, &writes) {
             Ok(()) => {}
             Err(error) if is_constraint(&error) => return Ok(()),
             Err(error) => return Err(error),
@@ -181,4 +154,35 @@ impl Revealer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the number of leading `sections` with values of the same rows, each in a column of
+/// its own that names neither the row nor its owner.
+pub(super) fn alike(live: &ResolvedSchema, sections: &[(usize, Section)]) -> usize {
+    let mut columns = BTreeSet::new();
+    let first = sections.first().map(|(_, section)| section);
+    let rows = first.and_then(Section::values).map(|(_, rows)| rows);
+    let (Some(first), Some(rows)) = (first, rows) else {
+        return 1;
+    };
+    let Some(table) = live.table(&first.table) else {
+        return 1;
+    };
+    let pseudo = &live.pseudo;
+    let alike = sections.iter().take_while(|(_, section)| {
+        let Some((column, of)) = section.values() else {
+            return false;
+        };
+        let names_row = table.identity.iter().any(|it| it == column)
+            || tells(table, column)
+            || (table.name == pseudo.table && column == pseudo.id);
+        let mut both = of.iter().zip(rows);
+        section.table == first.table
+            && fits(table, &section.change)
+            && !names_row
+            && of.len() == rows.len()
+            && both.all(|(one, other)| one.identity == other.identity)
+            && columns.insert(column)
+    });
+    alike.count().max(1)
 }

@@ -3,47 +3,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Revealer;
 use super::meanwhile::Reason;
 use super::report::KeptReason;
+use super::unseen_keys::has_unseen_keys;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate, Property};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{may_empty, referred};
 use crate::records::section::Modified;
-use crate::schema::ResolvedTable;
-use crate::statements::row::{encoded, picked, put};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::row::{encoded, picked, put, whole_key};
 use crate::statements::table::{present, select_keys};
 
 /// Makes `PostgreSQL` check deferred constraints now, and from then on at once.
 const AT_ONCE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
-impl Revealer<'_> {
-    /// Returns whether referring or referred rows must be checked before `columns` of a table
-    /// change. `owner` is true when people get back the columns that name them.
-    pub(super) fn must_look(
-        &self,
-        table: &ResolvedTable,
-        (columns, owner): (&[&str], bool),
-    ) -> bool {
-        let changes = |child: &ResolvedTable, key: &ForeignKey| {
-            columns
-                .iter()
-                .any(|it| refuses_change(child, key, table, it))
-        };
-        let mut children = self.live.tables.values();
-        let is_held = children.any(|child| {
-            let mut keys = child.catalog.foreign_keys.iter();
-            keys.any(|key| key.to_table == table.name && changes(child, key))
-        });
-        let is_late = |column: &&str| own_keys(table, (column, owner)).next().is_some();
-        let is_unseen = |column: &&str| is_late_elsewhere(table, column);
-        is_held
-            || may_empty(self.live, table, columns)
-            || self.has_unseen_keys(table)
-            || columns.iter().any(|it| is_late(it) || is_unseen(it))
-    }
+/// Keys that the database may check at the commit alone.
+pub(super) struct LateKeys<'d> {
+    pub(super) database: &'d mut dyn TenantConnection,
+    pub(super) live: &'d ResolvedSchema,
+}
 
+impl LateKeys<'_> {
     /// Returns the reasons why rows may not get these values in `column`: others refer to the key
     /// that it is part of, or they would refer to nothing.
     pub(super) fn in_the_way(
@@ -80,29 +62,30 @@ impl Revealer<'_> {
                 .map(|(row, target)| (encoded(&row.identity), target));
             let targets: BTreeMap<Vec<u8>, &Value> = targets.collect();
             let rows: Vec<Vec<Value>> = ready.iter().map(|(row, _)| row.identity.clone()).collect();
-            let mut wanted = table.identity.clone();
-            wanted.extend_from_slice(&key.columns);
             let by = &table.identity;
+            // Rows of one table that refer to each other by the column itself change together.
+            let changes_along =
+                key.to_table == table.name && key.to_columns.iter().any(|it| it == column);
+            let along: &[String] = if changes_along { &key.to_columns } else { &[] };
+            let wanted = [by, key.columns.as_slice(), along].concat();
             let found = select_keys(self.database, &table.name, &wanted, by, &rows)?;
             let mut parents: Vec<(Vec<u8>, Vec<Value>)> = Vec::new();
-            for row in found {
+            let mut changing = BTreeSet::new();
+            for mut row in found {
                 let name = encoded(&picked(&wanted, &row, by));
-                let (Some(target), Some(of)) =
-                    (targets.get(&name), row.get(table.identity.len()..))
-                else {
+                let Some(target) = targets.get(&name) else {
                     continue;
                 };
-                let mut to = of.to_vec();
-                put(&key.columns, &mut to, column, (*target).clone());
-                if !to.iter().any(Value::is_null) {
+                put(&wanted, &mut row, column, (*target).clone());
+                if let Some(to) = whole_key(&wanted, &row, &key.columns) {
                     parents.push((name, to));
                 }
+                changing.insert(encoded(&picked(&wanted, &row, along)));
             }
             let asked: Vec<Vec<Value>> = parents.iter().map(|(_, to)| to.clone()).collect();
             let mut there = present(self.database, &key.to_table, &key.to_columns, &asked)?;
-            if key.to_table == table.name && key.to_columns.iter().any(|it| it == column) {
-                let of = (rows.as_slice(), &targets);
-                there.extend(self.changing_along(table, (&key.to_columns, column), of)?);
+            if changes_along {
+                there.extend(changing);
             }
             let gone = parents.into_iter();
             let gone = gone.filter(|(_, to)| !there.contains(&encoded(to)));
@@ -110,56 +93,64 @@ impl Revealer<'_> {
         }
         Ok(orphans)
     }
+}
 
-    /// Returns the keys that rows of a table have once `column` of each has its value of `targets`:
-    /// rows of one table that refer to each other by the column itself change together.
-    fn changing_along(
-        &mut self,
-        table: &ResolvedTable,
-        (columns, column): (&[String], &str),
-        (rows, targets): (&[Vec<Value>], &BTreeMap<Vec<u8>, &Value>),
-    ) -> Result<BTreeSet<Vec<u8>>, Error> {
-        let by = &table.identity;
-        let wanted = [by.as_slice(), columns].concat();
-        let found = select_keys(self.database, &table.name, &wanted, by, rows)?;
-        let mut keys = BTreeSet::new();
-        for row in found {
-            let target = targets.get(&encoded(&picked(&wanted, &row, by)));
-            let (Some(target), Some(key)) = (target, row.get(by.len()..)) else {
-                continue;
-            };
-            let mut key = key.to_vec();
-            put(columns, &mut key, column, (*target).clone());
-            keys.insert(encoded(&key));
-        }
-        Ok(keys)
+/// Does `work`, while the database checks deferred keys at once if `is_needed`. It cannot while a
+/// key is violated: then nothing is done, and nothing returned.
+pub(super) fn checked_at_once<T>(
+    database: &mut dyn TenantConnection,
+    is_needed: bool,
+    work: impl FnOnce(&mut dyn TenantConnection) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    if !is_needed {
+        return work(database).map(Some);
     }
-
-    /// Makes the database check deferred keys at once, until [`Self::check_late`]. Returns whether
-    /// it does: it cannot while a key is violated.
-    pub(super) fn check_at_once(&mut self) -> Result<bool, Error> {
-        match self.database.attempt(AT_ONCE, &[]) {
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(
-                    error.kind,
-                    DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(source) => Err(Error::Database {
+    match database.attempt(AT_ONCE, &[]) {
+        Ok(_) => {}
+        Err(error)
+            if matches!(
+                error.kind,
+                DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(source) => {
+            return Err(Error::Database {
                 doing: "checking keys",
                 source,
-            }),
+            });
         }
     }
+    let done = work(database)?;
+    let late = database.defer_foreign_keys();
+    late.doing("deferring foreign keys")?;
+    Ok(Some(done))
+}
 
-    /// Lets foreign keys be checked at the commit again.
-    pub(super) fn check_late(&mut self) -> Result<(), Error> {
-        let done = self.database.defer_foreign_keys();
-        done.doing("deferring foreign keys")
-    }
+/// Returns whether referring or referred rows must be checked before `columns` of a table
+/// change. `owner` is true when people get back the columns that name them.
+pub(super) fn must_look(
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    (columns, owner): (&[&str], bool),
+) -> bool {
+    let changes = |child: &ResolvedTable, key: &ForeignKey| {
+        columns
+            .iter()
+            .any(|it| refuses_change(child, key, table, it))
+    };
+    let mut children = live.tables.values();
+    let is_held = children.any(|child| {
+        let mut keys = child.catalog.foreign_keys.iter();
+        keys.any(|key| key.to_table == table.name && changes(child, key))
+    });
+    let is_late = |column: &&str| own_keys(table, (column, owner)).next().is_some();
+    let is_unseen = |column: &&str| is_late_elsewhere(table, column);
+    is_held
+        || may_empty(live, table, columns)
+        || has_unseen_keys(live, table)
+        || columns.iter().any(|it| is_late(it) || is_unseen(it))
 }
 
 /// Returns the keys of a table that hold `column` and are checked at the commit. Of owner columns,

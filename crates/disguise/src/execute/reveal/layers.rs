@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Due, Open, Revealer, Sections, fits, row_name};
+use super::stored_rows::current;
+use super::{Open, Sections, fits, row_name};
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Modified, Section};
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::row::encoded;
 
 /// The location of the record of one layer of a cell.
@@ -41,30 +43,17 @@ struct Doubt {
 /// The most layers of one cell that are put in order by their values.
 const LAYERS_MAX: usize = 32;
 
-impl<'a> Revealer<'a> {
-    /// Opens the other bags with values when values are about to be undone, including waiting ones.
-    pub(super) fn open_values(
-        &mut self,
-        opened: &mut Vec<Open<'a>>,
-        some_wait: bool,
-    ) -> Result<(), Error> {
-        let values = |it: &Open<'_>| it.bag.sections.iter().any(|it| it.values().is_some());
-        if !some_wait && !opened.iter().any(values) {
-            return Ok(());
-        }
-        for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
-            let row = &reached.found.row;
-            if !opened.iter().any(|it| it.reached.found.row == *row) {
-                opened.push(self.open(reached, Due::Nothing)?);
-            }
-        }
-        Ok(())
-    }
+/// Values that lie over each other.
+pub(super) struct Layers<'d> {
+    pub(super) database: &'d mut dyn TenantConnection,
+    pub(super) live: &'d ResolvedSchema,
+}
 
+impl Layers<'_> {
     /// Moves the value that a layer hid to the next newer layer, so that it shows once all newer
     /// layers are gone. Returns the records that a value of the application cut off from the newer
     /// layer.
-    pub(super) fn merge_values(
+    pub(super) fn merge(
         &mut self,
         opened: &mut [Open<'_>],
         due: &mut Sections,
@@ -168,7 +157,7 @@ impl<'a> Revealer<'a> {
                 .iter()
                 .filter_map(|it| it.records.first().cloned())
                 .collect();
-            let now = self.current(table, column, &rows)?;
+            let now = current(self.database, table, column, &rows)?;
             for (it, row) in doubts.iter().zip(&rows) {
                 if let Some(holds) = now.get(&encoded(&row.identity))
                     && let Some(by_values) = order_by_values(&it.records, holds)
@@ -183,19 +172,17 @@ impl<'a> Revealer<'a> {
         }
         Ok(piles)
     }
+}
 
-    /// Returns the names of the rows of `sections`.
-    pub(super) fn names(&self, sections: &Sections) -> Vec<Vec<u8>> {
-        let mut names = Vec::new();
-        for (_, section) in sections {
-            if let (Some(table), Some((_, rows))) =
-                (self.live.table(&section.table), section.values())
-            {
-                names.extend(rows.iter().map(|row| row_name(table, &row.identity)));
-            }
+/// Returns the names of the rows of `sections`.
+pub(super) fn names(live: &ResolvedSchema, sections: &Sections) -> Vec<Vec<u8>> {
+    let mut names = Vec::new();
+    for (_, section) in sections {
+        if let (Some(table), Some((_, rows))) = (live.table(&section.table), section.values()) {
+            names.extend(rows.iter().map(|row| row_name(table, &row.identity)));
         }
-        names
     }
+    names
 }
 
 /// Returns whether a layer hid the value that another one had put there.

@@ -14,8 +14,8 @@ impl Placeholders<'_, '_> {
     /// records that can still be revealed.
     pub(super) fn away(&mut self, opened: &[Open<'_>]) -> Result<BTreeSet<Vec<u8>>, Error> {
         let links = opened.iter().flat_map(|it| &it.bag.speaks_for);
-        let needed =
-            links.filter(|link| !link.gone && self.work.taken.contains(&link.new.principal()));
+        let needed = links
+            .filter(|link| !link.gone && self.work.notes.taken.contains(&link.new.principal()));
         let needed: Vec<Value> = needed.map(|link| link.new.clone()).collect();
         let there = self.work.people.users(self.work.database, &needed)?;
         let mut absent: BTreeSet<Vec<u8>> = needed.iter().map(Value::principal).collect();
@@ -69,7 +69,7 @@ impl Placeholders<'_, '_> {
                     self.work.people.cleared.insert(name);
                 }
                 _ if link.retained => {}
-                Some(target) if !self.work.needed.contains(&name) => {
+                Some(target) if !self.work.notes.needed.contains(&name) => {
                     going.push((link.new.clone(), target.clone()));
                 }
                 _ => {

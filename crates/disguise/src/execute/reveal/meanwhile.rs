@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Revealer;
-use super::late_keys::is_referred_late;
+use super::late_keys::{checked_at_once, is_referred_late};
 use super::report::{KeptReason, add, cell_name};
-use super::rewrite::is_constraint;
+use super::write_back::is_constraint;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{ForeignKey, OnUpdate};
 use crate::error::Error;
@@ -121,17 +122,6 @@ impl<'a> Placeholders<'_, 'a> {
         table.meanwhile.unwrap_or(self.work.references)
     }
 
-    /// Returns the name of the one among `going` that each of `ids` means.
-    pub(super) fn meant_of(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
-        self.work
-            .people
-            .meet(self.work.database, ids.iter().copied())?;
-        Ok(ids
-            .iter()
-            .map(|id| self.work.people.meant(&id.principal()))
-            .collect())
-    }
-
     /// Returns the rows that name one of `going` in one of these columns.
     fn still_naming(
         &mut self,
@@ -150,7 +140,7 @@ impl<'a> Placeholders<'_, 'a> {
             let keys: Vec<Vec<Value>> = keys.into_iter().map(|it| vec![it]).collect();
             let found = select_keys(self.work.database, &table.name, &wanted, &by, &keys)?;
             let named: Vec<&Value> = found.iter().filter_map(|row| row.last()).collect();
-            let named = self.meant_of(&named)?;
+            let named = self.work.people.meant_of(self.work.database, &named)?;
             for (mut identity, placeholder) in found.into_iter().zip(named) {
                 identity.truncate(table.identity.len());
                 if names.contains(&placeholder) {
@@ -239,67 +229,14 @@ impl<'a> Placeholders<'_, 'a> {
             }
         }
         let is_late = is_referred_late(table, Some(column));
-        if is_late && !self.work.check_at_once()? {
+        let moved = checked_at_once(self.work.database, is_late, |database| {
+            let of = (&referred, &mut *reasons);
+            move_free(database, (table, column), rows, going, of)
+        })?;
+        if moved.is_none() {
             let said = self.work.database.refusal().map(str::to_owned);
             let reason = (KeptReason::Refused, said);
             reasons.extend(rows.iter().map(|it| (cell(it), reason.clone())));
-            return Ok(());
-        }
-        self.move_free((table, column), rows, going, (&referred, reasons))?;
-        if is_late {
-            self.work.check_late()?;
-        }
-        Ok(())
-    }
-
-    /// Moves rows to the returning person, except those that are `referred` to.
-    fn move_free(
-        &mut self,
-        (table, column): (&ResolvedTable, &str),
-        rows: &[&Named<'_>],
-        going: &[Going],
-        (referred, reasons): (&BTreeMap<Vec<u8>, String>, &mut Reasons),
-    ) -> Result<(), Error> {
-        let cell = |it: &Named<'_>| cell_name(&table.name, &it.identity, Some(column));
-        let named: Names = rows.iter().map(|it| it.placeholder.clone()).collect();
-        let moving = going
-            .iter()
-            .filter(|(id, _)| named.contains(&id.principal()));
-        let moving: Vec<Write<'_>> = moving.map(write).collect();
-        if referred.is_empty() {
-            match try_update_all(self.work.database, table, column, &moving) {
-                Ok(()) => return Ok(()),
-                Err(error) if is_constraint(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let targets: BTreeMap<Vec<u8>, &Going> =
-            going.iter().map(|it| (it.0.principal(), it)).collect();
-        for it in rows
-            .iter()
-            .filter(|it| !referred.contains_key(&encoded(&it.identity)))
-        {
-            let Some(to) = targets.get(&it.placeholder) else {
-                continue;
-            };
-            let written = match it.identity.as_slice() {
-                [] => try_update_all(self.work.database, table, column, &[write(to)]),
-                identity => {
-                    let write = Write {
-                        identity,
-                        ..write(to)
-                    };
-                    try_update_keys(self.work.database, table, &[column], &[write])
-                }
-            };
-            match written {
-                Ok(()) => {}
-                Err(error) if is_constraint(&error) => {
-                    let said = self.work.database.refusal().map(str::to_owned);
-                    reasons.insert(cell(it), (KeptReason::Refused, said));
-                }
-                Err(error) => return Err(error),
-            }
         }
         Ok(())
     }
@@ -383,6 +320,58 @@ impl<'a> Placeholders<'_, 'a> {
         }
         self.work.report.keep(&table.name, identity, column, reason);
     }
+}
+
+/// Moves rows to the returning person, except those that are `referred` to.
+fn move_free(
+    database: &mut dyn TenantConnection,
+    (table, column): (&ResolvedTable, &str),
+    rows: &[&Named<'_>],
+    going: &[Going],
+    (referred, reasons): (&BTreeMap<Vec<u8>, String>, &mut Reasons),
+) -> Result<(), Error> {
+    let cell = |it: &Named<'_>| cell_name(&table.name, &it.identity, Some(column));
+    let named: Names = rows.iter().map(|it| it.placeholder.clone()).collect();
+    let moving = going
+        .iter()
+        .filter(|(id, _)| named.contains(&id.principal()));
+    let moving: Vec<Write<'_>> = moving.map(write).collect();
+    if referred.is_empty() {
+        match try_update_all(database, table, column, &moving) {
+            Ok(()) => return Ok(()),
+            Err(error) if is_constraint(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let targets: BTreeMap<Vec<u8>, &Going> =
+        going.iter().map(|it| (it.0.principal(), it)).collect();
+    for it in rows
+        .iter()
+        .filter(|it| !referred.contains_key(&encoded(&it.identity)))
+    {
+        let Some(to) = targets.get(&it.placeholder) else {
+            continue;
+        };
+        let written = match it.identity.as_slice() {
+            [] => try_update_all(database, table, column, &[write(to)]),
+            identity => {
+                let write = Write {
+                    identity,
+                    ..write(to)
+                };
+                try_update_keys(database, table, &[column], &[write])
+            }
+        };
+        match written {
+            Ok(()) => {}
+            Err(error) if is_constraint(&error) => {
+                let said = database.refusal().map(str::to_owned);
+                reasons.insert(cell(it), (KeptReason::Refused, said));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn leave(going: &mut Vec<Going>, names: &Names) {

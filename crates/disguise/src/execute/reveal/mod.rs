@@ -5,6 +5,7 @@ mod circle;
 mod co_owned;
 mod current_owner;
 mod deletion;
+mod insertion;
 mod joint_values;
 mod late_keys;
 mod layers;
@@ -12,28 +13,34 @@ mod leaving;
 mod meanwhile;
 mod moved_key;
 mod orphans;
-pub(crate) mod others;
-pub(crate) mod people;
+mod others;
+mod owners;
+mod people;
+mod placeholder_notes;
 mod placeholders;
 mod put_back;
-pub(crate) mod report;
+mod report;
 mod rewrite;
+mod savepoint;
 mod spilled_bags;
-pub(crate) mod unawaited;
+mod stored_rows;
+mod unawaited;
 mod undo;
 mod unseen_keys;
+mod write_back;
 
 use std::collections::BTreeSet;
 
 use self::co_owned::Copies;
 use self::meanwhile::Placeholders;
-use self::moved_key::MovedKeys;
 use self::others::Others;
 use self::people::People;
+use self::placeholder_notes::PlaceholderNotes;
 use self::report::Report;
 pub use self::report::{Kept, KeptReason, Revealed};
 use self::spilled_bags::Closed;
 use self::unawaited::Waits;
+use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -74,47 +81,57 @@ pub struct RevealRequest<'a> {
     pub time: probity_format::Timestamp,
 }
 
-/// One reveal in progress.
-pub(crate) struct Revealer<'a> {
+/// The inputs of a reveal.
+pub(crate) struct Inputs<'a> {
     pub(crate) database: &'a mut dyn TenantConnection,
     pub(crate) live: &'a ResolvedSchema,
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,
-    pub(crate) people: People<'a>,
+    /// The person who asks, and their public key.
+    pub(crate) person: (Vec<u8>, PublicKey),
+    /// True if the key is the one registered under their id.
+    pub(crate) is_registered: bool,
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
     /// The approximate bytes of removed rows and overwritten values held in memory.
     pub(crate) room: usize,
-    pub(crate) report: Report,
-    /// The ids of records that were destroyed, because their rows are back or other records hold
-    /// the rest.
-    pub(crate) destroyed: Vec<Vec<u8>>,
-    /// Placeholders that kept records still need.
-    pub(crate) needed: BTreeSet<Vec<u8>>,
-    /// Those of them that rows name and that somebody else may have removed.
-    pub(crate) taken: BTreeSet<Vec<u8>>,
-    /// Placeholders that go with this reveal, as far as known before the first of them goes.
-    pub(crate) going: BTreeSet<Vec<u8>>,
-    /// Placeholders with a record that has lost its row; a row that names them now may be that one.
-    pub(crate) doubtful: BTreeSet<Vec<u8>>,
-    /// Older rows that records describe and that stay, by table and key, if a policy may delete
-    /// rows.
-    pub(crate) recorded: BTreeSet<Vec<u8>>,
-    /// True if owners that newer placeholders hold count as done.
-    pub(crate) settle: bool,
-    /// Placeholders whose people came back to shared rows that they had left.
-    pub(crate) returned: BTreeSet<Vec<u8>>,
-    /// The names of nobody in the removed rows of each open bag.
-    pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
-    /// The rows for which removed rows do not wait.
-    pub(crate) waits: Waits,
-    /// Whom the records name beside the returning person.
-    pub(crate) others: Others,
-    /// The changes still missing from rows that were put back in the current section.
-    pub(crate) missing: Vec<Change>,
     /// The locators of records that have ended and that nothing holds.
     pub(crate) ended: BTreeSet<Vec<u8>>,
+}
+
+/// One reveal in progress: it opens the bags, takes their sections in turn, and stores the rest.
+pub(crate) struct Revealer<'a> {
+    database: &'a mut dyn TenantConnection,
+    live: &'a ResolvedSchema,
+    salt: &'a [u8],
+    reach: &'a Reach,
+    people: People<'a>,
+    updates: Updates<'a>,
+    references: References,
+    rows: Rows,
+    /// The approximate bytes of removed rows and overwritten values held in memory.
+    room: usize,
+    report: Report,
+    /// The ids of records that were destroyed, because their rows are back or other records hold
+    /// the rest.
+    destroyed: Vec<Vec<u8>>,
+    notes: PlaceholderNotes,
+    /// Placeholders that go with this reveal, as far as known before the first of them goes.
+    going: BTreeSet<Vec<u8>>,
+    /// Older rows that records describe and that stay, by table and key, if a policy may delete
+    /// rows.
+    recorded: BTreeSet<Vec<u8>>,
+    /// True if owners that newer placeholders hold count as done.
+    settle: bool,
+    /// The rows for which removed rows do not wait.
+    waits: Waits,
+    /// Whom the records name beside the returning person.
+    others: Others,
+    /// The changes still missing from rows that were put back in the current section.
+    missing: Vec<Change>,
+    /// The locators of records that have ended and that nothing holds.
+    ended: BTreeSet<Vec<u8>>,
 }
 
 /// A bag being emptied.
@@ -169,6 +186,31 @@ impl Due {
 type Sections = Vec<(usize, Section)>;
 
 impl<'a> Revealer<'a> {
+    pub(crate) fn new(inputs: Inputs<'a>) -> Self {
+        let (live, reach) = (inputs.live, inputs.reach);
+        Self {
+            database: inputs.database,
+            live,
+            salt: inputs.salt,
+            reach,
+            people: People::new(live, reach, inputs.person, inputs.is_registered),
+            updates: inputs.updates,
+            references: inputs.references,
+            rows: inputs.rows,
+            room: inputs.room,
+            report: Report::default(),
+            destroyed: Vec::new(),
+            notes: PlaceholderNotes::default(),
+            going: BTreeSet::new(),
+            recorded: BTreeSet::new(),
+            settle: false,
+            waits: Waits::default(),
+            others: Others::default(),
+            missing: Vec::new(),
+            ended: inputs.ended,
+        }
+    }
+
     /// Opens a bag, with its records in the form that later updates give them.
     fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
         let mut bag = reached.read(self.database)?;
@@ -177,17 +219,14 @@ impl<'a> Revealer<'a> {
         Ok(Open::new(reached, bag, due))
     }
 
-    /// Begins to follow rows whose keys may have changed.
-    fn moved_keys(&mut self) -> MovedKeys<'_, 'a> {
-        MovedKeys {
-            database: &mut *self.database,
-            people: &self.people,
-        }
+    /// Reveals `id`, and tries again what earlier reveals left. Does nothing if the disguise hides
+    /// nothing. Returns the report, and the ids of the records that were destroyed.
+    pub(crate) fn run(mut self, id: DisguiseId) -> Result<(Revealed, Vec<Vec<u8>>), Error> {
+        self.reveal(id)?;
+        Ok((self.report.revealed, self.destroyed))
     }
 
-    /// Reveals `id`, and tries again what earlier reveals left. Does nothing if the disguise hides
-    /// nothing.
-    pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
+    fn reveal(&mut self, id: DisguiseId) -> Result<(), Error> {
         let meant =
             |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
         if !self.reach.bags.iter().any(meant) {

@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::current_owner::Now;
+use super::owners::Owners;
 use super::report::KeptReason;
-use super::{Due, Open, Revealer};
+use super::{Due, Open};
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::principal::Reach;
 use crate::records::registry;
 use crate::records::section::{Change, Modified};
 use crate::records::succession::{self, Fingerprint, fingerprint};
@@ -16,9 +19,11 @@ use crate::statements::row::encoded;
 
 /// Others as far as a reveal has met them.
 #[derive(Default)]
-pub(crate) struct Others {
+pub(super) struct Others {
     /// Whom each open bag knows by their keys.
     named: Vec<BTreeMap<Vec<u8>, Fingerprint>>,
+    /// The names of nobody in the removed rows of each open bag.
+    pub(super) nobody: Vec<BTreeSet<Vec<u8>>>,
     /// For each open bag the number of the one that keeps the readers whom its rows lack.
     homes: Vec<usize>,
     /// Judgements of accounts, by the name in the users table and the key: true if that key is theirs.
@@ -27,12 +32,11 @@ pub(crate) struct Others {
     replaced: BTreeSet<(usize, Vec<u8>)>,
 }
 
-impl Revealer<'_> {
+impl Others {
     /// Takes up whom the open bags name, and finds out which bag keeps the readers whom rows of each
     /// bag lack: its own, or for a copy behind a placeholder that of the leaving which is undone.
     /// Nobody asks for the disguise that made the copy.
-    pub(super) fn meet_others(&mut self, opened: &[Open<'_>]) {
-        let reach = self.reach;
+    pub(super) fn meet(reach: &Reach, opened: &[Open<'_>]) -> Self {
         let home = |(index, open): (usize, &Open<'_>)| {
             let placeholder = open.reached.placeholder.as_ref();
             let left = placeholder.and_then(|it| reach.left(it));
@@ -45,19 +49,17 @@ impl Revealer<'_> {
             let found = left.and_then(|name| opened.iter().position(|it| is_of(&name, it)));
             found.unwrap_or(index)
         };
-        self.others = Others {
+        Self {
             named: opened.iter().map(|it| it.bag.named.clone()).collect(),
             homes: opened.iter().enumerate().map(home).collect(),
-            ..Others::default()
-        };
+            nobody: opened.iter().map(|it| it.bag.nobody.clone()).collect(),
+            ..Self::default()
+        }
     }
 
     /// Gives the bags the notes of whom their records name now.
-    pub(super) fn leave_others(&mut self, opened: &mut [Open<'_>]) {
-        for (open, named) in opened
-            .iter_mut()
-            .zip(std::mem::take(&mut self.others.named))
-        {
+    pub(super) fn leave(&mut self, opened: &mut [Open<'_>]) {
+        for (open, named) in opened.iter_mut().zip(std::mem::take(&mut self.named)) {
             open.bag.named = named;
         }
     }
@@ -65,8 +67,13 @@ impl Revealer<'_> {
     /// Returns the number of the bag that keeps a reader or a reference which a row of the bag with
     /// number `index` lacks, and notes there who the reader is. It is the bag itself where the other knows somebody else by
     /// that name; the disguise of the copy is then listed, and can be revealed.
-    pub(super) fn home(&mut self, index: usize, missing: &Change) -> Result<usize, Error> {
-        let home = self.others.homes.get(index).copied().unwrap_or(index);
+    pub(super) fn home(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        index: usize,
+        missing: &Change,
+    ) -> Result<usize, Error> {
+        let home = self.homes.get(index).copied().unwrap_or(index);
         let Change::Decorrelated { rows, .. } = missing else {
             return Ok(home);
         };
@@ -75,25 +82,27 @@ impl Revealer<'_> {
         }
         for row in rows {
             let name = row.before.principal();
-            let key = |of: usize| self.others.named.get(of).and_then(|it| it.get(&name));
+            let key = |of: usize| self.named.get(of).and_then(|it| it.get(&name));
             let (here, there) = (key(index).copied(), key(home).copied());
             let Some(here) = here else { continue };
             if let Some(there) = there {
                 let both = [(here, there), (there, here)];
-                match succession::lead(self.database, &both)?.as_slice() {
+                match succession::lead(database, &both)?.as_slice() {
                     // The older key leads to whatever the newer one leads to.
                     [_, true] => continue,
                     [true, _] => {}
                     _ => return Ok(index),
                 }
             }
-            if let Some(named) = self.others.named.get_mut(home) {
+            if let Some(named) = self.named.get_mut(home) {
                 named.insert(name, here);
             }
         }
         Ok(home)
     }
+}
 
+impl Owners<'_, '_> {
     /// Check C4 for whom rows of the bag with number `index` name: each who is there, as
     /// [`People::nearest`](super::people::People::nearest) says, and is who the bag says.
     pub(super) fn nearest(

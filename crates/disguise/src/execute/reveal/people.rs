@@ -9,12 +9,13 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::principal::Reach;
 use crate::records::registry;
-use crate::schema::ResolvedSchema;
+use crate::records::section::Modified;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::row::at;
 use crate::statements::table::found;
 
 /// People as far as a reveal has met them.
-pub(crate) struct People<'a> {
+pub(super) struct People<'a> {
     pub(super) live: &'a ResolvedSchema,
     pub(super) reach: &'a Reach,
     /// The person who asks, and their public key.
@@ -32,7 +33,7 @@ pub(crate) struct People<'a> {
 }
 
 impl<'a> People<'a> {
-    pub(crate) const fn new(
+    pub(super) const fn new(
         live: &'a ResolvedSchema,
         reach: &'a Reach,
         person: (Vec<u8>, PublicKey),
@@ -133,6 +134,7 @@ impl<'a> People<'a> {
         }
         Ok(nearest)
     }
+
     /// Finds out which of `people` are the person or placeholders of theirs, and who has these ids
     /// now. Nobody else has the id of a registered person.
     pub(super) fn meet<'v>(
@@ -159,6 +161,30 @@ impl<'a> People<'a> {
     pub(super) fn meant(&self, name: &[u8]) -> Vec<u8> {
         let spelled = self.spellings.get(name);
         spelled.map_or_else(|| name.to_vec(), Value::principal)
+    }
+
+    /// Returns the name of the person whom each of `ids` means.
+    pub(super) fn meant_of(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        ids: &[&Value],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        self.meet(database, ids.iter().copied())?;
+        let meant = ids.iter().map(|id| self.meant(&id.principal()));
+        Ok(meant.collect())
+    }
+
+    /// Returns whether two values of a column of people mean the same person: the column may hold
+    /// an id in another form than the users table.
+    pub(super) fn is_one_person(&self, one: &Value, other: &Value) -> bool {
+        let is_null = one.is_null() || other.is_null();
+        !is_null && self.meant(&one.principal()) == self.meant(&other.principal())
+    }
+
+    /// Returns the principals behind the one that `id` means, nearest first.
+    pub(super) fn behind(&self, id: &Value) -> Vec<&Value> {
+        let spelled = self.spellings.get(&id.principal());
+        self.reach.behind(spelled.unwrap_or(id)).collect()
     }
 
     /// Returns whether `id`, which the records have for the returning person or a placeholder of
@@ -199,6 +225,26 @@ impl<'a> People<'a> {
         let name = id.principal();
         let link = self.reach.links.get(&name);
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
+    }
+
+    /// Returns whether a row belonged to one in the users table that was a placeholder which does
+    /// not come back.
+    pub(super) fn is_of_gone(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        let mut people = table.people().filter_map(|it| at(columns, row, it));
+        people.any(|id| self.is_gone(id))
+    }
+
+    /// Returns whether a record concerns the account of a placeholder that is gone because its own
+    /// disguise was revealed: nothing is left to bring back.
+    pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
+        let pseudo = &self.live.pseudo;
+        let id = at(&table.identity, &row.identity, &pseudo.id);
+        table.name == pseudo.table && id.is_some_and(|id| self.is_gone(id))
     }
 
     /// Returns the reason why a row cannot go back to `owner`.

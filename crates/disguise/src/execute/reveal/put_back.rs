@@ -2,20 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use super::Revealer;
-use super::report::KeptReason;
+use super::owners::Owners;
+use super::report::{KeptReason, Report};
+use super::stored_rows::is_of_tenant;
+use super::unawaited::Waits;
+use super::write_back::WriteBack;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
-use crate::statements::lax;
-use crate::statements::row::{at, encoded, picked, put};
-use crate::statements::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
+use crate::statements::row::{at, encoded, picked};
 
 /// A row as recorded, and as it may go back.
 pub(super) type Ready = Vec<(Vec<Value>, Vec<Value>)>;
 
-impl Revealer<'_> {
+/// Whole rows on their way back.
+pub(super) struct WholeRows<'w, 'a> {
+    pub(super) owners: Owners<'w, 'a>,
+    /// The rows for which removed rows do not wait.
+    pub(super) waits: &'w Waits,
+    pub(super) report: &'w mut Report,
+    /// The changes still missing from rows that were put back.
+    pub(super) missing: &'w mut Vec<Change>,
+}
+
+impl WholeRows<'_, '_> {
     /// Inserts removed rows of the bag with number `index`. Returns those that stay.
     pub(super) fn put_back(
         &mut self,
@@ -25,52 +36,53 @@ impl Revealer<'_> {
     ) -> Result<Vec<Vec<Value>>, Error> {
         let mut kept: Vec<(Vec<Value>, KeptReason)> = Vec::new();
         let mut rows = rows;
-        if table.name == self.live.pseudo.table {
-            let id = self.live.pseudo.id.clone();
-            rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.people.is_gone(id)));
+        let live = self.owners.people.live;
+        let is_account = table.name == live.pseudo.table;
+        if is_account {
+            let people = &self.owners.people;
+            let is_gone = |id: &Value| people.is_gone(id);
+            rows.retain(|row| !at(columns, row, &live.pseudo.id).is_some_and(is_gone));
         }
         rows.retain(|row| {
-            let own = self.is_of_tenant(table, columns, row);
+            let own = is_of_tenant(self.owners.database, table, columns, row);
             if !own {
                 kept.push((row.clone(), KeptReason::OtherTenant));
             }
             own
         });
-        self.spell(table, columns, &rows)?;
+        self.owners.spell(table, columns, &rows)?;
         rows.retain(|row| {
-            let theirs = self.is_theirs((table, index), columns, row);
+            let theirs = self.owners.is_theirs((table, index), columns, row);
             if !theirs {
                 kept.push((row.clone(), KeptReason::OtherOwner));
             }
             theirs
         });
         let mut ready: Ready = Vec::new();
-        let owned = self.owners_back((table, index), columns, &rows, &BTreeSet::new())?;
+        let owned = self
+            .owners
+            .owners_back((table, index), columns, &rows, &BTreeSet::new())?;
         for (row, owned) in rows.into_iter().zip(owned) {
             if let Some(owned) = owned {
                 ready.push((row, owned));
                 continue;
             }
-            let people = self
-                .live
-                .others(table)
-                .filter_map(|it| at(columns, &row, it));
+            let people = live.others(table);
+            let people = people.filter_map(|it| at(columns, &row, it));
             let people = people.filter(|it| !it.is_nobody());
-            let reason = people.map(|owner| self.ownerless(index, owner)).max();
+            let reason = people
+                .map(|owner| self.owners.ownerless(index, owner))
+                .max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
-        self.drop_strangers((table, index), columns, &mut ready, &mut kept)?;
-        let done = self.insert_whole(table, columns, &ready, &mut kept)?;
-        if table.name == self.live.pseudo.table {
-            let id = &self.live.pseudo.id;
-            let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
-            let refused: BTreeSet<Vec<u8>> = refused.map(Value::principal).collect();
-            let back = ready.iter().map(|(_, row)| row.as_slice());
-            let back = back.filter(|row| {
-                at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
-            });
-            self.people.accounts_back(columns, back);
+        self.owners
+            .drop_strangers((table, index), columns, &mut ready, &mut kept)?;
+        let done = self
+            .write_back()
+            .insert_whole(table, columns, &ready, &mut kept)?;
+        if is_account {
+            self.note_accounts(columns, &ready, &kept);
         }
         self.report.count(&table.name, done);
         if ready.iter().any(|(original, row)| original != row) {
@@ -88,199 +100,30 @@ impl Revealer<'_> {
         Ok(kept.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// Returns whether a row belonged to one in the users table that was a placeholder which does
-    /// not come back.
-    pub(super) fn is_of_gone(
-        &self,
-        table: &ResolvedTable,
-        columns: &[String],
-        row: &[Value],
-    ) -> bool {
-        let mut people = table.people().filter_map(|it| at(columns, row, it));
-        people.any(|id| self.people.is_gone(id))
-    }
-
-    /// Returns each row with owners that exist, or nothing when an owner is missing (C4). A missing
-    /// reader does not keep the row from its owner: the column becomes empty if it may. Those who
-    /// are `awaited` are about to come back. Whoever was nobody already when the row went, as the
-    /// bag with number `index` says, is named again and not waited for.
-    pub(super) fn owners_back(
+    /// Notes the accounts that are back: those of `ready` that were not `kept`.
+    fn note_accounts(
         &mut self,
-        (table, index): (&ResolvedTable, usize),
         columns: &[String],
-        rows: &[Vec<Value>],
-        awaited: &BTreeSet<Vec<u8>>,
-    ) -> Result<Vec<Option<Vec<Value>>>, Error> {
-        let live = self.live;
-        let owners: Vec<Value> = rows
-            .iter()
-            .flat_map(|row| live.others(table).filter_map(|it| at(columns, row, it)))
-            .filter(|owner| !owner.is_nobody())
-            .cloned()
-            .collect();
-        if owners.is_empty() {
-            return Ok(rows.iter().cloned().map(Some).collect());
-        }
-        let nearest = self.nearest(index, &owners)?;
-        let nobody = self.nobody.get(index);
-        let owned = |row: &Vec<Value>| {
-            let mut row = row.clone();
-            for column in live.others(table) {
-                let owner = at(columns, &row, column)
-                    .filter(|it| !it.is_nobody())
-                    .cloned();
-                let Some(owner) = owner else { continue };
-                let name = owner.principal();
-                let nearest = nearest.get(&name).cloned();
-                let was_nobody = live.is_free(table, column)
-                    && nobody.is_some_and(|all| all.contains(&name))
-                    && !self.people.is_own(&name);
-                let value = nearest.or_else(|| was_nobody.then(|| owner.clone()));
-                let value = value.or_else(|| may_lack(table, column).then_some(Value::Null));
-                let is_awaited = |it: &&Value| {
-                    let name = it.principal();
-                    awaited.contains(&name) && !self.people.replaced.contains(&name)
-                };
-                // A placeholder whose own disguise is revealed does not come back: whoever is behind
-                // it does.
-                let mut chain = std::iter::once(&owner).chain(self.behind(&owner));
-                let value = value.or_else(|| chain.find(is_awaited).cloned());
-                put(columns, &mut row, column, value?);
-            }
-            Some(row)
-        };
-        Ok(rows.iter().map(owned).collect())
+        ready: &Ready,
+        kept: &[(Vec<Value>, KeptReason)],
+    ) {
+        let id = &self.owners.people.live.pseudo.id;
+        let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
+        let refused: BTreeSet<Vec<u8>> = refused.map(Value::principal).collect();
+        let back = ready.iter().map(|(_, row)| row.as_slice());
+        let back = back.filter(|row| {
+            at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
+        });
+        self.owners.people.accounts_back(columns, back);
     }
 
-    /// Check C1 by the database's own keys: a run that is refused is tried row by row.
-    pub(super) fn insert_ready(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        ready: &[(Vec<Value>, Vec<Value>)],
-        kept: &mut Vec<(Vec<Value>, KeptReason)>,
-    ) -> Result<usize, Error> {
-        let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
-        let mut originals = ready.iter();
-        let mut done: usize = 0;
-        let dialect = self.database.dialect();
-        for run in insertions(dialect, table, &rows, columns.len()) {
-            let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
-                originals.by_ref().take(run.len()).collect();
-            if try_insert(self.database, table, columns, run)? == Inserted::All {
-                done = done.saturating_add(run.len());
-                continue;
-            }
-            for (original, row) in run_of {
-                let one = std::slice::from_ref(row);
-                let mut put = try_insert(self.database, table, columns, one)?;
-                if put == Inserted::Refused {
-                    put = lax::insert(self.database, table, columns, row)?;
-                }
-                if put == Inserted::All {
-                    done = done.saturating_add(1);
-                    continue;
-                }
-                let key = picked(columns, row, &table.identity);
-                let keys = [key];
-                let reason = if !self.identities(table, &keys)?.is_empty() {
-                    KeptReason::RowExists
-                } else if !self.moved_away(table, &keys)?.is_empty() {
-                    KeptReason::OtherTenant
-                } else {
-                    let identity = picked(columns, original, &table.identity);
-                    self.report
-                        .note_refusal(self.database.refusal(), &table.name, &identity, None);
-                    KeptReason::Refused
-                };
-                kept.push((original.clone(), reason));
-            }
+    /// Begins to write to the database.
+    pub(super) fn write_back(&mut self) -> WriteBack<'_> {
+        WriteBack {
+            database: &mut *self.owners.database,
+            live: self.owners.people.live,
+            report: &mut *self.report,
         }
-        Ok(done)
-    }
-
-    /// Returns whether a removed row still belongs to the tenant: a migration may have given it to
-    /// another, or to nobody.
-    pub(super) fn is_of_tenant(
-        &self,
-        table: &ResolvedTable,
-        columns: &[String],
-        row: &[Value],
-    ) -> bool {
-        let Some((column, tenant)) = self.database.tenancy().of(&table.name) else {
-            return true;
-        };
-        at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
-    }
-
-    /// Looks up the people whom rows spell differently than the users table.
-    fn spell(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<(), Error> {
-        let is_strange = |id: &&Value| {
-            id.has_spellings() && !id.is_nobody() && !self.people.is_own(&id.principal())
-        };
-        let people = rows
-            .iter()
-            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
-        let strange: Vec<Value> = people.filter(is_strange).cloned().collect();
-        if !strange.is_empty() {
-            self.people.users(self.database, &strange)?;
-        }
-        Ok(())
-    }
-
-    /// Returns whether a removed row belongs to the returning person, or to a placeholder that they
-    /// speak for. So does one that named nobody when it went along with theirs, as the bag with
-    /// number `index` says. Some rows do not name an owner, but refer to one that does: see
-    /// [`Self::drop_strangers`].
-    pub(super) fn is_theirs(
-        &self,
-        (table, index): (&ResolvedTable, usize),
-        columns: &[String],
-        row: &[Value],
-    ) -> bool {
-        let is_own = |id: &Value| self.people.means_own(id);
-        if table.name == self.live.pseudo.table {
-            return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
-        }
-        if table.path.is_some() {
-            return true;
-        }
-        let people = table.people().filter_map(|it| at(columns, row, it));
-        let nobody = self.nobody.get(index);
-        let was_nobody = |it: &Value| nobody.is_some_and(|all| all.contains(&it.principal()));
-        let people = people.filter(|it| !it.is_nobody() && (is_own(it) || !was_nobody(it)));
-        let mut people = people.peekable();
-        people.peek().is_none() || people.any(is_own)
-    }
-
-    /// Returns the named rows that exist as those of another tenant, if an identity is one row
-    /// whatever the tenant. Rows of this tenant were looked for before.
-    pub(super) fn moved_away(
-        &mut self,
-        table: &ResolvedTable,
-        keys: &[Vec<Value>],
-    ) -> Result<BTreeSet<Vec<u8>>, Error> {
-        if self.database.tenancy().of(&table.name).is_none() || table.is_keyed_by_tenant() {
-            return Ok(BTreeSet::new());
-        }
-        let by = &table.identity;
-        let rows = select_keys_of_all(self.database, &table.name, by, by, keys)?;
-        Ok(rows.iter().map(|row| encoded(row)).collect())
-    }
-
-    pub(super) fn identities(
-        &mut self,
-        table: &ResolvedTable,
-        keys: &[Vec<Value>],
-    ) -> Result<BTreeSet<Vec<u8>>, Error> {
-        let by = &table.identity;
-        let rows = select_keys(self.database, &table.name, by, by, keys)?;
-        Ok(rows.iter().map(|row| encoded(row)).collect())
     }
 }
 

@@ -115,8 +115,8 @@ impl Revealed {
 
 /// A report while it is written.
 #[derive(Default)]
-pub(crate) struct Report {
-    pub(crate) revealed: Revealed,
+pub(super) struct Report {
+    pub(super) revealed: Revealed,
     /// The words of the database about rows and values that it refused, by row and column.
     pub(super) refusals: BTreeMap<Vec<u8>, String>,
 }

@@ -2,22 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::co_owned::Copies;
 use super::current_owner::Now;
-use super::late_keys::is_late_elsewhere;
-use super::meanwhile::Placeholders;
+use super::owners::Owners;
+use super::placeholder_notes::PlaceholderNotes;
 use super::put_back::may_lack;
-use super::report::{KeptReason, cell_name};
-use super::{Revealer, fits, row_name};
-use crate::database::DatabaseErrorKind;
+use super::report::{KeptReason, Report};
+use super::stored_rows::{current, moved_away};
+use super::write_back::WriteBack;
+use super::{fits, row_name};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::plan::cascade::{emptied, may_empty};
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
-use crate::statements::lax;
-use crate::statements::overwrite::{Write, try_update_keys};
-use crate::statements::row::{at, encoded};
+use crate::statements::row::encoded;
 use crate::statements::table::select_keys;
 
 /// The outcome for a record.
@@ -36,25 +33,23 @@ enum RecordOutcome {
     Kept(KeptReason),
 }
 
-impl Revealer<'_> {
-    /// Returns the present values of rows, by identity.
-    pub(super) fn current(
-        &mut self,
-        table: &ResolvedTable,
-        column: &str,
-        rows: &[Modified],
-    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
-        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
-        let mut columns = table.identity.clone();
-        columns.push(column.to_owned());
-        let found = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
-        let mut current = BTreeMap::new();
-        for mut row in found {
-            if let Some(value) = row.pop() {
-                current.insert(encoded(&row), value);
-            }
+/// Overwritten values and owners on their way back.
+pub(super) struct Values<'w, 'a> {
+    pub(super) owners: Owners<'w, 'a>,
+    pub(super) report: &'w mut Report,
+    pub(super) notes: &'w mut PlaceholderNotes,
+    /// True if owners that newer placeholders hold count as done.
+    pub(super) settle: bool,
+}
+
+impl Values<'_, '_> {
+    /// Begins to write to the database.
+    pub(super) fn write_back(&mut self) -> WriteBack<'_> {
+        WriteBack {
+            database: &mut *self.owners.database,
+            live: self.owners.people.live,
+            report: &mut *self.report,
         }
-        Ok(current)
     }
 
     /// Returns the rows of which some column can no longer come back (for whole rows).
@@ -63,7 +58,7 @@ impl Revealer<'_> {
         sections: &[(usize, Section)],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let mut barred = BTreeSet::new();
-        let live = self.live;
+        let live = self.owners.people.live;
         for (_, section) in sections {
             let (Change::Modified { column, rows, .. } | Change::Decorrelated { column, rows, .. }) =
                 &section.change
@@ -76,16 +71,17 @@ impl Revealer<'_> {
             else {
                 continue;
             };
-            let current = self.current(table, column, rows)?;
+            let current = current(self.owners.database, table, column, rows)?;
             let names = matches!(section.change, Change::Decorrelated { .. });
             if names {
                 let after = rows.iter().map(|row| &row.after);
-                self.people
-                    .meet(self.database, current.values().chain(after))?;
+                self.owners
+                    .people
+                    .meet(self.owners.database, current.values().chain(after))?;
             }
             for row in rows {
                 let now = current.get(&encoded(&row.identity));
-                let is_one = |now| names && self.is_one_person(now, &row.after);
+                let is_one = |now| names && self.owners.people.is_one_person(now, &row.after);
                 let safe = now
                     .is_none_or(|now| now.same(&row.after) || now.same(&row.before) || is_one(now));
                 if !safe {
@@ -106,50 +102,51 @@ impl Revealer<'_> {
         barred: &BTreeSet<Vec<u8>>,
         owner: bool,
     ) -> Result<Vec<Modified>, Error> {
-        self.moved_keys().follow(table, &mut rows)?;
-        let current = self.rows_now(table, &[column], &rows)?;
+        self.owners.moved_keys().follow(table, &mut rows)?;
+        let current = self.owners.rows_now(table, &[column], &rows)?;
         let names_people = owner || table.people().any(|it| it == column);
         let nearest = if names_people {
-            self.nearest_owners(index, &current, &rows)?
+            self.owners.nearest_owners(index, &current, &rows)?
         } else {
             BTreeMap::new()
         };
         let absent = rows.iter().map(|row| &row.identity);
         let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
-        let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
+        let moved = moved_away(
+            self.owners.database,
+            table,
+            &absent.cloned().collect::<Vec<_>>(),
+        )?;
         let may_lack = owner && may_lack(table, column);
-        let others = self.rows_of_others((table, index), (column, owner), &rows, &current)?;
+        let others =
+            self.owners
+                .rows_of_others((table, index), (column, owner), &rows, &current)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
         for row in rows {
-            // For a reader who went missing, the records have only the id.
-            let is_left = owner && !row.after.is_null();
-            let target = if is_left && self.people.means_another(&row.before) {
-                None
-            } else if owner || (names_people && self.is_known(index, &row.before)) {
-                nearest.get(&row.before.principal()).cloned()
-            } else {
-                Some(row.before.clone())
-            };
+            let target = self.target(index, (&row, owner), names_people, &nearest);
             let now = current.get(&encoded(&row.identity));
             let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // An unlinked reference stands in a row of somebody else, and leads to the returning
             // person.
-            let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
+            let is_let_go =
+                owner && table.unlinks(column) && self.owners.people.means_own(&row.before);
             let is_others = others.contains(&encoded(&row.identity));
             let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, &row));
-            let counts = (0, is_left || is_let_go);
+            let counts = (0, is_left(&row, owner) || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
             let fate = match (now, target) {
                 _ if is_others => RecordOutcome::Kept(KeptReason::OwnerReplaced),
                 _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
                 (Ok(_), _) if is_covered => RecordOutcome::Kept(KeptReason::Covered),
-                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
+                (Err(KeptReason::Absent), _)
+                    if self.owners.people.is_of_gone_account(table, &row) =>
+                {
                     RecordOutcome::Done
                 }
                 (Err(reason), _) => RecordOutcome::Kept(reason),
-                (Ok(_), None) => RecordOutcome::Kept(self.ownerless(index, &row.before)),
+                (Ok(_), None) => RecordOutcome::Kept(self.owners.ownerless(index, &row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
             };
             match fate {
@@ -157,41 +154,57 @@ impl Revealer<'_> {
                 RecordOutcome::Done => {}
                 RecordOutcome::Later | RecordOutcome::Waits => later.push(row),
                 RecordOutcome::Returned => {
-                    let placeholder = self.people.meant(&row.after.principal());
-                    self.returned.insert(placeholder);
+                    let placeholder = self.owners.people.meant(&row.after.principal());
+                    self.notes.returned.insert(placeholder);
                 }
                 RecordOutcome::Kept(reason) => kept.push((row, reason)),
             }
         }
-        if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
-            // The accounts are no longer where they were found.
-            for (row, _) in &ready {
-                self.people.rightful.remove(&row.after.principal());
-            }
-        }
-        let done = self.write(table, (column, owner), ready, &mut kept)?;
+        self.forget_accounts(table, column, &ready);
+        let done = self
+            .write_back()
+            .write(table, (column, owner), ready, &mut kept)?;
         self.report.count_values(&table.name, done);
         self.keep_values(table, (column, owner), &kept)?;
         if owner {
-            Copies { work: self }.keep_departed(table, &kept)?;
-            Copies { work: self }.keep_taken_along(table, column, &kept)?;
+            self.keep_departed(table, &kept)?;
+            self.keep_taken_along(table, column, &kept)?;
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
     }
 
-    /// Returns for each owner of the records who stands for them now.
-    fn nearest_owners(
-        &mut self,
+    /// Returns the value that a record puts back. In a column that names people it is whoever stands
+    /// for the one of the record now, if anybody does.
+    fn target(
+        &self,
         index: usize,
-        current: &BTreeMap<Vec<u8>, Now>,
-        rows: &[Modified],
-    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
-        let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
-        let now = current.values().flat_map(|now| &now.values);
-        let all = now.chain(rows.iter().map(|row| &row.after));
-        self.people.meet(self.database, all)?;
-        self.nearest(index, &owners)
+        (row, owner): (&Modified, bool),
+        names_people: bool,
+        nearest: &BTreeMap<Vec<u8>, Value>,
+    ) -> Option<Value> {
+        if is_left(row, owner) && self.owners.people.means_another(&row.before) {
+            None
+        } else if owner || (names_people && self.owners.is_known(index, &row.before)) {
+            nearest.get(&row.before.principal()).cloned()
+        } else {
+            Some(row.before.clone())
+        }
+    }
+
+    /// Forgets the accounts whose ids are about to change: they are no longer where they were found.
+    fn forget_accounts(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        ready: &[(Modified, Value)],
+    ) {
+        let pseudo = &self.owners.people.live.pseudo;
+        if table.name == pseudo.table && column == pseudo.id {
+            for (row, _) in ready {
+                self.owners.people.rightful.remove(&row.after.principal());
+            }
+        }
     }
 
     /// Reports records that stay, and notes the placeholders that they need.
@@ -205,7 +218,7 @@ impl Revealer<'_> {
         for (row, reason) in kept {
             self.report
                 .keep(&table.name, &row.identity, Some(column), *reason);
-            let placeholder = self.people.meant(&row.after.principal());
+            let placeholder = self.owners.people.meant(&row.after.principal());
             // The row still names the placeholder, as does one that its owner took away from its
             // readers. If it names nobody now, its owner may have the placeholder in a record,
             // because the account was away when the row came back.
@@ -218,7 +231,7 @@ impl Revealer<'_> {
                 _ => true,
             };
             if owner && *reason == KeptReason::Absent {
-                self.doubtful.insert(placeholder.clone());
+                self.notes.doubtful.insert(placeholder.clone());
             }
             if owner && named {
                 let is_away = matches!(
@@ -226,20 +239,12 @@ impl Revealer<'_> {
                     KeptReason::Absent | KeptReason::Emptied | KeptReason::OwnerReplaced
                 );
                 if is_away {
-                    self.taken.insert(placeholder.clone());
+                    self.notes.taken.insert(placeholder.clone());
                 }
-                self.needed.insert(placeholder);
+                self.notes.needed.insert(placeholder);
             }
         }
         Ok(())
-    }
-
-    /// Returns whether a record concerns the account of a placeholder that is gone because its own
-    /// disguise was revealed: nothing is left to bring back.
-    pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
-        let pseudo = &self.live.pseudo;
-        let id = at(&table.identity, &row.identity, &pseudo.id);
-        table.name == pseudo.table && id.is_some_and(|id| self.people.is_gone(id))
     }
 
     /// Returns the placeholders that rows still name in a part of their key, though none has the
@@ -259,10 +264,12 @@ impl Revealer<'_> {
             .filter(|(_, reason)| *reason == KeptReason::Absent);
         let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
         let by = [column.to_owned()];
-        let named = select_keys(self.database, &table.name, &by, &by, &keys)?.concat();
+        let named = select_keys(self.owners.database, &table.name, &by, &by, &keys)?.concat();
         let named: Vec<&Value> = named.iter().collect();
-        Ok(Placeholders { work: self }
-            .meant_of(&named)?
+        Ok(self
+            .owners
+            .people
+            .meant_of(self.owners.database, &named)?
             .into_iter()
             .collect())
     }
@@ -272,10 +279,10 @@ impl Revealer<'_> {
     fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
-            named.and_then(|named| self.people.stranger(named))
+            named.and_then(|named| self.owners.people.stranger(named))
         };
         let is_one = |one: &Value, other: &Value| {
-            one.same(other) || (owner && self.is_one_person(one, other))
+            one.same(other) || (owner && self.owners.people.is_one_person(one, other))
         };
         if now.same(&row.after) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
@@ -290,17 +297,33 @@ impl Revealer<'_> {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         // An older decorrelation was undone first, so that the row is further back already.
-        if owner && self.behind(&row.before).iter().any(|it| is_one(it, now)) {
+        if owner
+            && self
+                .owners
+                .people
+                .behind(&row.before)
+                .iter()
+                .any(|it| is_one(it, now))
+        {
             return strange().map_or(RecordOutcome::Done, RecordOutcome::Kept);
         }
         // A later decorrelation holds; its own reveal finds the way back along the chain.
-        if owner && self.behind(now).iter().any(|it| is_one(it, &row.after)) {
+        if owner
+            && self
+                .owners
+                .people
+                .behind(now)
+                .iter()
+                .any(|it| is_one(it, &row.after))
+        {
             return match strange() {
                 Some(reason) => RecordOutcome::Kept(reason),
                 None if !self.settle => RecordOutcome::Later,
-                None if self.people.is_left(&row.after) => RecordOutcome::Returned,
+                None if self.owners.people.is_left(&row.after) => RecordOutcome::Returned,
                 // The chain leads back to the person, in the spelling of the users table.
-                None if self.people.meant(&row.before.principal()) != row.before.principal() => {
+                None if self.owners.people.meant(&row.before.principal())
+                    != row.before.principal() =>
+                {
                     RecordOutcome::Waits
                 }
                 None => RecordOutcome::Done,
@@ -313,137 +336,12 @@ impl Revealer<'_> {
         }
         RecordOutcome::Kept(KeptReason::Changed)
     }
+}
 
-    /// Returns whether two values of a column of people mean the same person: the column may hold
-    /// an id in another form than the users table.
-    fn is_one_person(&self, one: &Value, other: &Value) -> bool {
-        let is_null = one.is_null() || other.is_null();
-        !is_null && self.people.meant(&one.principal()) == self.people.meant(&other.principal())
-    }
-
-    /// Returns the principals behind the one that `id` means, nearest first.
-    pub(super) fn behind(&self, id: &Value) -> Vec<&Value> {
-        let spelled = self.people.spellings.get(&id.principal());
-        self.reach.behind(spelled.unwrap_or(id)).collect()
-    }
-
-    /// Writes values back; the others go to `kept`. Returns the number written.
-    pub(super) fn write(
-        &mut self,
-        table: &ResolvedTable,
-        (column, owner): (&str, bool),
-        mut ready: Vec<(Modified, Value)>,
-        kept: &mut Vec<(Modified, KeptReason)>,
-    ) -> Result<usize, Error> {
-        if !self.must_look(table, (&[column], owner)) {
-            return self.write_free(table, column, ready, kept);
-        }
-        let mut reasons = self.in_the_way(table, (column, owner), &ready)?;
-        if self.has_unseen_keys(table) {
-            reasons.extend(self.tried_unseen(table, column, &ready)?);
-        }
-        let mut free = Vec::with_capacity(ready.len());
-        for (row, target) in ready {
-            let Some((reason, said)) = reasons.get(&encoded(&row.identity)) else {
-                free.push((row, target));
-                continue;
-            };
-            if let Some(said) = said {
-                let cell = cell_name(&table.name, &row.identity, Some(column));
-                self.report.refusals.insert(cell, said.clone());
-            }
-            kept.push((row, *reason));
-        }
-        ready = free;
-        let is_late = is_late_elsewhere(table, column) && !ready.is_empty();
-        if is_late && !self.check_at_once()? {
-            for (row, _) in ready {
-                self.report.note_refusal(
-                    self.database.refusal(),
-                    &table.name,
-                    &row.identity,
-                    Some(column),
-                );
-                kept.push((row, KeptReason::Refused));
-            }
-            return Ok(0);
-        }
-        let done = self.write_free(table, column, ready, kept)?;
-        if is_late {
-            self.check_late()?;
-        }
-        Ok(done)
-    }
-
-    /// Writes values of rows, unless a reference to them could fail at the commit alone.
-    fn write_free(
-        &mut self,
-        table: &ResolvedTable,
-        column: &str,
-        ready: Vec<(Modified, Value)>,
-        kept: &mut Vec<(Modified, KeptReason)>,
-    ) -> Result<usize, Error> {
-        let all: Vec<&Modified> = ready.iter().map(|(row, _)| row).collect();
-        if !self.would_empty(table, column, &all)? {
-            let all: Vec<Write<'_>> = ready
-                .iter()
-                .map(|(row, target)| write(row, target))
-                .collect();
-            match try_update_keys(self.database, table, &[column], &all) {
-                Ok(()) => return Ok(all.len()),
-                Err(error) if is_constraint(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
-        let mut done: usize = 0;
-        for (row, target) in ready {
-            if self.would_empty(table, column, &[&row])? {
-                kept.push((row, KeptReason::Refused));
-                continue;
-            }
-            match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
-                Ok(()) => done = done.saturating_add(1),
-                Err(error) if is_constraint(&error) => {
-                    let (place, change) = ((column, &*row.identity), (&target, &row.after));
-                    if lax::write(self.database, table, place, change)? {
-                        done = done.saturating_add(1);
-                    } else {
-                        self.report.note_refusal(
-                            self.database.refusal(),
-                            &table.name,
-                            &row.identity,
-                            Some(column),
-                        );
-                        kept.push((row, KeptReason::Refused));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
-    }
-
-    /// Returns whether the database would empty references to one of `rows` when `column` changes
-    /// there, and notes its report.
-    fn would_empty(
-        &mut self,
-        table: &ResolvedTable,
-        column: &str,
-        rows: &[&Modified],
-    ) -> Result<bool, Error> {
-        if !may_empty(self.live, table, &[column]) {
-            return Ok(false);
-        }
-        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
-        let of = (table.identity.as_slice(), keys.as_slice());
-        let referring = emptied(self.database, self.live, (table, &[column]), of)?;
-        if let (Some(referring), [row]) = (&referring, rows) {
-            let name = cell_name(&table.name, &row.identity, Some(column));
-            self.report.refusals.insert(name, referring.said());
-        }
-        Ok(referring.is_some())
-    }
+/// Returns whether the record is of somebody who was replaced in the row. Of a reader who went
+/// missing it has only the id.
+fn is_left(row: &Modified, owner: bool) -> bool {
+    owner && !row.after.is_null()
 }
 
 /// Returns the present value of a row in the column at `place` of those asked for, or why nothing
@@ -482,19 +380,4 @@ pub(super) fn is_covered(now: &Now, place: usize, row: &Modified) -> bool {
         .get(place)
         .is_some_and(|now| now.same(&row.before));
     now.is_shared && is_back && !row.before.same(&row.after)
-}
-
-fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
-    Write {
-        identity: &row.identity,
-        values: std::slice::from_ref(target),
-    }
-}
-
-pub(super) fn is_constraint(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Database { source, .. }
-            if matches!(source.kind, DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint)
-    )
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::spilled_bags::Closed;
-use super::{Open, Revealer, Sections};
+use super::{Open, Sections};
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::Section;
@@ -16,7 +17,7 @@ pub(super) type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
 
 /// The rows for which removed rows do not wait.
 #[derive(Default)]
-pub(crate) struct Waits {
+pub(super) struct Waits {
     /// The keys that each open bag notes.
     noted: Vec<Keys>,
     /// The keys of rows that are about to come back as well.
@@ -37,17 +38,19 @@ pub(super) enum Without<'r> {
     Empty(&'r String),
 }
 
-impl Revealer<'_> {
+impl Waits {
     /// Finds out for which rows those of the open bags do not wait, and which of these rows the
     /// returning person holds: they are about to come back as well.
-    pub(super) fn meet_unawaited(
+    pub(super) fn meet(
         &mut self,
+        database: &mut dyn TenantConnection,
+        live: &ResolvedSchema,
         opened: &[Open<'_>],
         (due, closed): (&Sections, &Closed<'_>),
     ) -> Result<(), Error> {
         let unawaited = opened.iter().map(|it| &it.bag.unawaited);
-        self.waits.noted = unawaited.map(|it| keys(self.live, it)).collect();
-        let all = self.waits.noted.iter().flat_map(BTreeMap::keys);
+        self.noted = unawaited.map(|it| keys(live, it)).collect();
+        let all = self.noted.iter().flat_map(BTreeMap::keys);
         let all: BTreeSet<(String, Vec<String>)> = all.cloned().collect();
         if all.is_empty() {
             return Ok(());
@@ -65,8 +68,8 @@ impl Revealer<'_> {
         for (_, section) in due {
             note(section);
         }
-        closed.each(self.database, &mut note)?;
-        self.waits.coming = own;
+        closed.each(database, &mut note)?;
+        self.coming = own;
         Ok(())
     }
 
@@ -75,6 +78,7 @@ impl Revealer<'_> {
     /// disguise: were an account to wait for rows as well, circles would close that no record shows.
     pub(super) fn without<'r>(
         &self,
+        live: &ResolvedSchema,
         (table, index): (&ResolvedTable, usize),
         reference: &'r Reference,
         key: &[Value],
@@ -82,11 +86,11 @@ impl Revealer<'_> {
         let to = (reference.to_table.clone(), reference.to_columns.clone());
         let name = encoded(key);
         let has = |keys: &Keys| keys.get(&to).is_some_and(|keys| keys.contains(&name));
-        let is_noted = self.waits.noted.get(index).is_some_and(has);
-        let may_begin = if self.waits.begins {
-            is_noted || table.name == self.live.pseudo.table
+        let is_noted = self.noted.get(index).is_some_and(has);
+        let may_begin = if self.begins {
+            is_noted || table.name == live.pseudo.table
         } else {
-            is_noted && !has(&self.waits.coming)
+            is_noted && !has(&self.coming)
         };
         if !may_begin {
             return Without::Waits;
@@ -94,7 +98,7 @@ impl Revealer<'_> {
         if !table.declares(reference) {
             return Without::Dangles;
         }
-        let column = self.live.emptiable(table, reference);
+        let column = live.emptiable(table, reference);
         column.map_or(Without::Waits, Without::Empty)
     }
 }

@@ -5,15 +5,20 @@ use std::mem::take;
 
 use super::circle::Circles;
 use super::co_owned::Copies;
-use super::meanwhile::Placeholders;
+use super::joint_values::alike;
+use super::layers::{Layers, names};
+use super::others::Others;
+use super::owners::Owners;
+use super::put_back::WholeRows;
 use super::report::KeptReason;
+use super::rewrite::Values;
 use super::spilled_bags::{Age, Closed, Turn, age};
-use super::{Open, Revealer, Rows, Sections, unfit};
+use super::{Due, Open, Revealer, Rows, Sections, unfit};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Section};
 
-impl Revealer<'_> {
+impl<'a> Revealer<'a> {
     /// Undoes all changes in the opposite order of the steps, repeatedly while that helps; the rest
     /// stays in the bags.
     pub(super) fn undo(
@@ -21,7 +26,6 @@ impl Revealer<'_> {
         opened: &mut [Open<'_>],
         mut closed: Closed<'_>,
     ) -> Result<(), Error> {
-        self.nobody = opened.iter().map(|it| it.bag.nobody.clone()).collect();
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
         for (index, open) in opened.iter_mut().enumerate() {
@@ -32,15 +36,16 @@ impl Revealer<'_> {
             due.extend(now.into_iter().map(|it| (index, it)));
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
-        self.meet_unawaited(opened, (&due, &closed))?;
-        let covered = self.merge_values(opened, &mut due)?;
-        self.meet_others(opened);
+        self.waits
+            .meet(self.database, self.live, opened, (&due, &closed))?;
+        let covered = self.layers().merge(opened, &mut due)?;
+        self.others = Others::meet(self.reach, opened);
         let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
-            Rows::Whole => self.barred(&due)?,
+            Rows::Whole => self.values().barred(&due)?,
         };
         if self.rows == Rows::Whole {
-            barred.extend(self.names(&covered));
+            barred.extend(names(self.live, &covered));
         }
         // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
         let ages: Vec<Age> = opened.iter().map(|it| age(it.reached)).collect();
@@ -55,7 +60,7 @@ impl Revealer<'_> {
             let mut helped = false;
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
             helped |= count(&due) < before;
-            if !helped && (Circles { work: self }).put_back(&mut due)? {
+            if !helped && self.circles().put_back(&mut due)? {
                 continue;
             }
             if !helped && !due.is_empty() && !self.waits.begins {
@@ -77,7 +82,7 @@ impl Revealer<'_> {
             }
         }
         due.extend(covered);
-        self.leave_others(opened);
+        self.others.leave(opened);
         // The first of a bag's sections to be undone is its last.
         for (index, section) in due.into_iter().rev() {
             if let Some(open) = opened.get_mut(index) {
@@ -97,19 +102,17 @@ impl Revealer<'_> {
         helped: &mut bool,
     ) -> Result<Sections, Error> {
         self.report.revealed.kept.clear();
-        self.needed.clear();
-        self.taken.clear();
-        self.doubtful.clear();
+        self.notes.forget_kept();
         let mut left = Sections::new();
         let mut due = VecDeque::from(due);
         loop {
             let next = closed.turn();
             let before = next.map_or(due.len(), |next| due.partition_point(|it| turn(it) >= next));
             let sections = due.make_contiguous().get(..before).unwrap_or_default();
-            let alike = self.alike(sections);
+            let alike = alike(self.live, sections);
             if alike > 1 {
                 let together = due.drain(..alike).collect();
-                left.extend(self.rewrite_together(together, barred)?);
+                left.extend(self.values().rewrite_together(together, barred)?);
                 continue;
             }
             let at_hand = if before == 0 {
@@ -128,7 +131,7 @@ impl Revealer<'_> {
             for change in take(&mut self.missing) {
                 *helped = true;
                 let table = table.clone();
-                let home = self.home(index, &change)?;
+                let home = self.others.home(self.database, index, &change)?;
                 left.push((
                     home,
                     Section {
@@ -159,28 +162,98 @@ impl Revealer<'_> {
         match &mut section.change {
             Change::Removed { columns, rows } => {
                 if is_of_user {
-                    rows.retain(|row| !self.is_of_gone(table, columns, row));
+                    rows.retain(|row| !self.people.is_of_gone(table, columns, row));
                 }
-                *rows = self.put_back((table, index), columns, take(rows))?;
+                *rows = self
+                    .whole_rows()
+                    .put_back((table, index), columns, take(rows))?;
             }
             Change::Copied { columns, rows, .. } => {
                 *rows = Copies { work: self }.put_back((table, index), columns, take(rows))?;
             }
             Change::Modified { column, rows, .. } => {
-                *rows = self.rewrite((table, index), column, take(rows), barred, false)?;
+                *rows = self
+                    .values()
+                    .rewrite((table, index), column, take(rows), barred, false)?;
             }
             Change::Decorrelated { column, rows, .. } => {
-                *rows = self.rewrite((table, index), column, take(rows), barred, true)?;
+                *rows = self
+                    .values()
+                    .rewrite((table, index), column, take(rows), barred, true)?;
             }
         }
         Ok((section.change.rows() > 0).then_some(section))
     }
 
+    /// Opens the other bags with values when values are about to be undone, including waiting ones.
+    pub(super) fn open_values(
+        &mut self,
+        opened: &mut Vec<Open<'a>>,
+        some_wait: bool,
+    ) -> Result<(), Error> {
+        let values = |it: &Open<'_>| it.bag.sections.iter().any(|it| it.values().is_some());
+        if !some_wait && !opened.iter().any(values) {
+            return Ok(());
+        }
+        for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
+            let row = &reached.found.row;
+            if !opened.iter().any(|it| it.reached.found.row == *row) {
+                opened.push(self.open(reached, Due::Nothing)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to put whole rows back.
+    pub(super) fn whole_rows(&mut self) -> WholeRows<'_, 'a> {
+        WholeRows {
+            owners: Owners {
+                database: &mut *self.database,
+                people: &mut self.people,
+                others: &mut self.others,
+                salt: self.salt,
+            },
+            waits: &self.waits,
+            report: &mut self.report,
+            missing: &mut self.missing,
+        }
+    }
+
+    /// Begins to put back rows that wait for each other.
+    fn circles(&mut self) -> Circles<'_, 'a> {
+        Circles {
+            work: self.whole_rows(),
+        }
+    }
+
+    /// Begins to put values back.
+    fn values(&mut self) -> Values<'_, 'a> {
+        Values {
+            owners: Owners {
+                database: &mut *self.database,
+                people: &mut self.people,
+                others: &mut self.others,
+                salt: self.salt,
+            },
+            report: &mut self.report,
+            notes: &mut self.notes,
+            settle: self.settle,
+        }
+    }
+
+    /// Begins to look at values that lie over each other.
+    fn layers(&mut self) -> Layers<'_> {
+        Layers {
+            database: &mut *self.database,
+            live: self.live,
+        }
+    }
+
     fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) -> Result<(), Error> {
         if let Change::Decorrelated { rows, .. } = change {
             let placeholders: Vec<&Value> = rows.iter().map(|row| &row.after).collect();
-            let placeholders = Placeholders { work: self }.meant_of(&placeholders)?;
-            self.doubtful.extend(placeholders);
+            let placeholders = self.people.meant_of(self.database, &placeholders)?;
+            self.notes.doubtful.extend(placeholders);
         }
         for _ in 0..change.rows() {
             self.report.keep(table, &[], None, reason);

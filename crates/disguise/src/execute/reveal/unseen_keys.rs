@@ -3,29 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Revealer;
+use super::late_keys::LateKeys;
 use super::meanwhile::Reason;
-use super::put_back::Ready;
 use super::report::KeptReason;
-use super::rewrite::is_constraint;
+use super::savepoint::Savepoint;
+use super::write_back::is_constraint;
 use crate::database::ForeignKey;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
 use crate::records::section::Modified;
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{encoded, picked, whole_key};
-use crate::statements::table::{delete_keys, present, select_keys};
+use crate::statements::table::{present, select_keys};
 
 /// Rows by their keys, each with its values in some columns.
 type Values = BTreeMap<Vec<u8>, Vec<Value>>;
 
-impl Revealer<'_> {
-    /// Returns whether a change of a table may be refused at the commit for such a key.
-    pub(super) fn has_unseen_keys(&self, table: &ResolvedTable) -> bool {
-        has_own_unseen(table) || self.unseen_to(table).next().is_some()
-    }
-
+impl LateKeys<'_> {
     /// Returns the rows with these keys that refer to nothing by such a key.
     pub(super) fn leading_nowhere(
         &mut self,
@@ -45,41 +40,6 @@ impl Revealer<'_> {
         Ok(nowhere)
     }
 
-    /// Takes out again those of the inserted rows that refer to nothing by such a key, and moves
-    /// them to `kept`. Returns their number.
-    pub(super) fn take_back_unseen(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        inserted: &Ready,
-        kept: &mut Vec<(Vec<Value>, KeptReason)>,
-    ) -> Result<usize, Error> {
-        if !has_own_unseen(table) {
-            return Ok(0);
-        }
-        let refused: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
-        let mut left: Vec<&(Vec<Value>, Vec<Value>)> = inserted.iter().collect();
-        left.retain(|(original, _)| !refused.contains(&encoded(original)));
-        let key = |row: &[Value]| picked(columns, row, &table.identity);
-        let mut taken: usize = 0;
-        // One of them may be the row to which another refers.
-        loop {
-            let keys: Vec<Vec<Value>> = left.iter().map(|(_, row)| key(row)).collect();
-            let nowhere = self.leading_nowhere(table, &keys)?;
-            if nowhere.is_empty() {
-                return Ok(taken);
-            }
-            let is_lost = |row: &[Value]| nowhere.contains(&encoded(&key(row)));
-            let (lost, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|it| is_lost(&it.1));
-            let keys: Vec<Vec<Value>> = lost.iter().map(|(_, row)| key(row)).collect();
-            delete_keys(self.database, &table.name, &table.identity, &keys)?;
-            taken = taken.saturating_add(lost.len());
-            let lost = lost.into_iter().map(|(original, _)| original.clone());
-            kept.extend(lost.map(|row| (row, KeptReason::ParentMissing)));
-            left = rest;
-        }
-    }
-
     /// Returns the rows that would refer to nothing by such a key, or would leave others so, if they
     /// got these values in `column`; found by writing them and rolling that back.
     pub(super) fn tried_unseen(
@@ -90,7 +50,7 @@ impl Revealer<'_> {
     ) -> Result<BTreeMap<Vec<u8>, Reason>, Error> {
         let keys: Vec<Vec<Value>> = ready.iter().map(|(row, _)| row.identity.clone()).collect();
         let mut before = Vec::new();
-        for (child, key) in self.unseen_to(table).collect::<Vec<_>>() {
+        for (child, key) in unseen_to(self.live, table) {
             let values = self.values(table, &key.to_columns, &keys)?;
             before.push((child, key, values));
         }
@@ -99,7 +59,7 @@ impl Revealer<'_> {
             values: std::slice::from_ref(target),
         });
         let writes: Vec<Write<'_>> = writes.collect();
-        self.unseen_point("SAVEPOINT probity_unseen")?;
+        let point = Savepoint::set(self.database, "probity_unseen", "trying a value")?;
         let mut found = BTreeMap::new();
         match try_update_keys(self.database, table, &[column], &writes) {
             Ok(()) => {
@@ -114,8 +74,7 @@ impl Revealer<'_> {
             Err(error) if is_constraint(&error) => {}
             Err(error) => return Err(error),
         }
-        self.unseen_point("ROLLBACK TO SAVEPOINT probity_unseen")?;
-        self.unseen_point("RELEASE SAVEPOINT probity_unseen")?;
+        point.end(self.database, false)?;
         Ok(found)
     }
 
@@ -155,30 +114,25 @@ impl Revealer<'_> {
         };
         Ok(rows.into_iter().filter_map(of).collect())
     }
+}
 
-    /// The tables that refer to columns of this one that the database works out, with their keys.
-    fn unseen_to<'t>(
-        &self,
-        table: &'t ResolvedTable,
-    ) -> impl Iterator<Item = (&'t ResolvedTable, &'t ForeignKey)>
-    where
-        Self: 't,
-    {
-        let live = self.live;
-        let keys = live.tables.values().flat_map(|child| {
-            let keys = child.catalog.foreign_keys.iter();
-            keys.map(move |key| (child, key))
-        });
-        keys.filter(move |(_, key)| {
-            key.to_table == table.name && key.is_checked_late && is_unseen(table, &key.to_columns)
-        })
-    }
+/// Returns whether a change of a table may be refused at the commit for such a key.
+pub(super) fn has_unseen_keys(live: &ResolvedSchema, table: &ResolvedTable) -> bool {
+    has_own_unseen(table) || unseen_to(live, table).next().is_some()
+}
 
-    fn unseen_point(&mut self, sql: &str) -> Result<(), Error> {
-        let done = self.database.execute(sql, &[]);
-        done.doing("trying a value")?;
-        Ok(())
-    }
+/// The tables that refer to columns of this one that the database works out, with their keys.
+fn unseen_to<'t>(
+    live: &'t ResolvedSchema,
+    table: &'t ResolvedTable,
+) -> impl Iterator<Item = (&'t ResolvedTable, &'t ForeignKey)> {
+    let keys = live.tables.values().flat_map(|child| {
+        let keys = child.catalog.foreign_keys.iter();
+        keys.map(move |key| (child, key))
+    });
+    keys.filter(move |(_, key)| {
+        key.to_table == table.name && key.is_checked_late && is_unseen(table, &key.to_columns)
+    })
 }
 
 /// Returns whether a table has such keys of its own.
