@@ -1,4 +1,4 @@
-//! Which process listens on a port: two servers that are started at once may draw the same one.
+//! The process that listens on a port: two servers that are started at once may draw the same one.
 
 use std::fs;
 

@@ -58,6 +58,13 @@ macro_rules! for_every_claim {
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
             a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
             a_circle_over_a_column_worked_out_goes_back
+            a_reference_that_led_nowhere_waits_for_no_like_key
+            a_row_with_the_key_zero_is_waited_for
+            a_circle_over_a_joint_key_with_a_column_that_may_be_empty_goes_back
+            rows_that_cannot_stay_are_not_taken_out_one_by_one
+            a_row_whose_parent_is_a_strangers_now_waits_with_it
+            a_circle_that_is_refused_keeps_no_other_away
+            chunks_end_after_everybody_came_back
             rows_of_one_and_of_two_that_refer_to_each_other_go_together
             rows_that_stay_keep_their_references
             a_row_without_an_end_of_its_path_goes_to_its_reader
@@ -491,6 +498,7 @@ mod two_comparisons;
 mod unclaimed;
 mod under_placeholders;
 mod unfit_owners;
+mod unlike_keys;
 mod updates;
 mod whose_rows;
 mod words;
@@ -568,6 +576,7 @@ pub(crate) use two_comparisons::*;
 pub(crate) use unclaimed::*;
 pub(crate) use under_placeholders::*;
 pub(crate) use unfit_owners::*;
+pub(crate) use unlike_keys::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
 pub(crate) use words::*;

@@ -1,4 +1,4 @@
-//! What was given up with lost keys, and what is no part of it.
+//! Losses of keys that were accepted: the entries given up with them, and no others.
 
 use std::fs;
 

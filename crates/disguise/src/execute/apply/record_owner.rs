@@ -1,6 +1,6 @@
 //! The owners of a row, and the person whose bag its record goes to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss};
 use super::co_owned::Holders;
@@ -244,8 +244,8 @@ impl Applier<'_> {
             mut shared,
             mut read,
         } = self.picker().parted(table, columns, rows)?;
-        self.applied.count(table, read.len());
-        for rows in [&mut read, &mut shared] {
+        let mut left = BTreeSet::new();
+        for (rows, is_read) in [(&mut read, true), (&mut shared, false)] {
             let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
             let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
             for reader in &table.readers {
@@ -256,12 +256,15 @@ impl Applier<'_> {
                     self.decorrelate_column(number, table, columns, rows, &mut identities, step)?
                 };
                 for (index, placeholder) in made {
+                    left.extend(Some(index).filter(|_| is_read));
                     if let Some(row) = rows.get_mut(index) {
                         put(columns, row, reader, placeholder);
                     }
                 }
             }
         }
+        // Of those whose readers all came back nothing changed.
+        self.applied.count(table, left.len());
         owned.append(&mut shared);
         Ok(owned)
     }

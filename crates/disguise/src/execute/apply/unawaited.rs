@@ -93,9 +93,11 @@ fn note_dangling(
         }
         let gone = rows_of(bags, &reference.to_table);
         let gone = gone.filter_map(|(_, columns, row)| whole_key(columns, row, by));
-        let gone: BTreeSet<Vec<u8>> = gone.map(|key| folded(&key)).collect();
+        // Rows of another spelling, which the database may take for the same, are not waited for.
+        // The other way round, a row would wait for good for one that it never meant.
+        let gone: BTreeSet<Vec<u8>> = gone.map(|key| encoded(&key)).collect();
         for (key, principals) in by_key.into_values() {
-            if gone.contains(&folded(&key)) {
+            if gone.contains(&encoded(&key)) {
                 continue;
             }
             for principal in principals {

@@ -38,8 +38,10 @@ impl Applier<'_> {
             .filter_map(|row| at(&columns, row, column))
             .collect();
         self.principals.meet_owners(self.database, &all)?;
-        self.applied.count(table, rows.len());
-        self.unlink_column(number, table, &columns, &rows, column)?;
+        let emptied = self.unlink_column(number, table, &columns, &rows, column)?;
+        // Of the others nobody leaves, or their people came back: in chunks, rounds go on while any
+        // changes.
+        self.applied.count(table, emptied.len());
         Ok(StepOutcome::None)
     }
 

@@ -9,65 +9,61 @@ use super::savepoint::Savepoint;
 use super::stored_rows::is_of_tenant;
 use super::unawaited::{Keys, Without};
 use super::unseen_keys::has_own_unseen;
-use super::write_back::is_constraint;
 use super::{Sections, fits};
-use crate::database::Matching;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::co_owned::remove_slots;
 use crate::records::section::{Change, Section};
 use crate::schema::{Reference, ResolvedTable};
-use crate::statements::lax;
-use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::spelling::alike;
-use crate::statements::table::{Inserted, present, try_insert};
+use crate::statements::table::present;
 
 /// The references by which rows may name people who were nobody when the rows went.
-struct Dangling {
+pub(super) struct Dangling {
     /// References that the database does not enforce.
     loose: Vec<Reference>,
     nobody: BTreeSet<Vec<u8>>,
 }
 
 impl Dangling {
-    fn allows(&self, reference: &Reference, key: &[Value]) -> bool {
+    pub(super) fn allows(&self, reference: &Reference, key: &[Value]) -> bool {
         self.loose.contains(reference) && names_one_of(Some(&self.nobody), key)
     }
 }
 
 /// Removed rows of one section, or copies of some, that wait for others.
-struct Group<'a> {
+pub(super) struct Group<'a> {
     section: usize,
     /// The number of its bag.
     bag: usize,
-    table: &'a ResolvedTable,
-    columns: Vec<String>,
+    pub(super) table: &'a ResolvedTable,
+    pub(super) columns: Vec<String>,
     /// References of the rows, their owners included.
-    references: Vec<Reference>,
-    dangling: Dangling,
+    pub(super) references: Vec<Reference>,
+    pub(super) dangling: Dangling,
     /// True if the database may check a key of the rows at the commit.
-    is_late: bool,
-    rows: Vec<Waiting>,
+    pub(super) is_late: bool,
+    pub(super) rows: Vec<Waiting>,
 }
 
-struct Waiting {
+pub(super) struct Waiting {
     /// The row as recorded.
     original: Vec<Value>,
     /// The row as it goes back, with owners that exist or are about to.
-    row: Vec<Value>,
+    pub(super) row: Vec<Value>,
     /// The slot of a shared row, whose copies are void once it is back.
     slot: Option<Vec<u8>>,
-    is_in: bool,
+    pub(super) is_in: bool,
     /// The columns that are NULL until the rows to which they refer are in as well.
-    emptied: Vec<String>,
+    pub(super) emptied: Vec<String>,
 }
 
 /// Whole rows that are gone, each with its slot if it is shared.
 type Gone = Vec<(Vec<Value>, Option<Vec<u8>>)>;
 
 /// The keys of waiting rows, by table and column and by how others spell them.
-type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
+pub(super) type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// Rows that wait only for each other.
 pub(super) struct Circles<'w, 'a> {
@@ -91,15 +87,11 @@ impl<'a> Circles<'_, 'a> {
             let doing = "putting back rows that refer to each other";
             let point = Savepoint::set(self.work.owners.database, "probity_circle", doing)?;
             let mut all = self.insert_groups(&mut groups, &there, &spelled)?;
-            let filled = all && self.refill(&groups)?;
-            all &= !filled || self.all_lead_on(&mut groups)?;
-            let done = filled && all;
-            point.end(self.work.owners.database, done)?;
-            if done {
-                break;
-            }
+            all = all && self.refill(&mut groups)?;
+            all = all && self.all_lead_on(&mut groups)?;
+            point.end(self.work.owners.database, all)?;
             if all {
-                return Ok(false);
+                break;
             }
             // A refused row takes along the rows that were to refer to it.
             for group in &mut groups {
@@ -226,7 +218,7 @@ impl<'a> Circles<'_, 'a> {
             let dangling = &group.dangling;
             group.rows.retain(|it| {
                 let missing = |reference: &Reference| {
-                    key(columns, reference, &it.row).is_some_and(|key| {
+                    key((group.table, columns), reference, &it.row).is_some_and(|key| {
                         !dangling.allows(reference, &key) && !holds(&there, reference, &key)
                     })
                 };
@@ -310,7 +302,7 @@ impl<'a> Circles<'_, 'a> {
             let mut seen = BTreeSet::new();
             let keys = group.rows.iter();
             let keys: Vec<Vec<Value>> = keys
-                .filter_map(|it| key(&group.columns, reference, &it.row))
+                .filter_map(|it| key((group.table, &group.columns), reference, &it.row))
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
@@ -335,7 +327,8 @@ impl<'a> Circles<'_, 'a> {
                 let may_differ = keys.iter().flatten().any(Value::has_spellings);
                 let known: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
                 let names = group.rows.iter();
-                let names = names.filter_map(|it| key(&group.columns, reference, &it.row));
+                let names =
+                    names.filter_map(|it| key((group.table, &group.columns), reference, &it.row));
                 let names = names.filter(|name| {
                     let is_met = known.contains(&encoded(name)) || holds(there, reference, name);
                     !is_met && (may_differ || name.iter().any(Value::has_spellings))
@@ -365,7 +358,7 @@ impl<'a> Circles<'_, 'a> {
                 let of = (group.table, group.bag);
                 let (columns, dangling) = (&group.columns, &group.dangling);
                 let parent = |reference: &Reference, row: &mut Vec<Value>| {
-                    let Some(key) = key(columns, reference, row) else {
+                    let Some(key) = key((group.table, columns), reference, row) else {
                         return true;
                     };
                     let is_there =
@@ -397,142 +390,35 @@ impl<'a> Circles<'_, 'a> {
             }
         }
     }
-
-    /// Inserts rows, repeatedly while that brings more in. Returns whether all are in.
-    ///
-    /// A row goes in as it was where the database may check its references later. Else those
-    /// references are empty at first whose rows are not in yet.
-    fn insert_groups(
-        &mut self,
-        groups: &mut [Group<'_>],
-        there: &[Keys],
-        spelled: &Spelled,
-    ) -> Result<bool, Error> {
-        loop {
-            let known = among(groups, |it| it.is_in);
-            let (mut helped, mut all) = (false, true);
-            for (group, there) in groups.iter_mut().zip(there) {
-                let of = (group.table, group.columns.as_slice(), group.is_late);
-                let (columns, dangling) = (&group.columns, &group.dangling);
-                let is_met = |reference: &Reference, key: &[Value]| {
-                    dangling.allows(reference, key)
-                        || holds(there, reference, key)
-                        || is_among(&known, spelled, reference, key)
-                };
-                for it in group.rows.iter_mut().filter(|it| !it.is_in) {
-                    let unmet = |reference: &&Reference| {
-                        let key = key(columns, reference, &it.row);
-                        key.is_some_and(|key| !is_met(reference, &key))
-                    };
-                    let empty = emptied(group.table, group.references.iter().filter(unmet));
-                    self.insert_waiting(of, it, empty)?;
-                    helped |= it.is_in;
-                    all &= it.is_in;
-                }
-            }
-            if all || !helped {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// Inserts a row as it was, or with the columns `empty` empty for a while.
-    fn insert_waiting(
-        &mut self,
-        (table, columns, is_late): (&ResolvedTable, &[String], bool),
-        it: &mut Waiting,
-        empty: Vec<String>,
-    ) -> Result<(), Error> {
-        it.emptied.clear();
-        if is_late || empty.is_empty() {
-            it.is_in = self.insert(table, columns, &it.row)?;
-        }
-        if !it.is_in && !empty.is_empty() {
-            let mut row = it.row.clone();
-            for column in &empty {
-                put(columns, &mut row, column, Value::Null);
-            }
-            it.is_in = self.insert(table, columns, &row)?;
-            it.emptied = empty;
-        }
-        Ok(())
-    }
-
-    /// Notes rows as not in that refer to nothing by a column which the database works out. Returns
-    /// whether there are none.
-    fn all_lead_on(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
-        let mut all = true;
-        for group in groups {
-            let key = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
-            let keys: Vec<Vec<Value>> = group.rows.iter().map(key).collect();
-            let nowhere = self
-                .work
-                .write_back()
-                .late_keys()
-                .leading_nowhere(group.table, &keys)?;
-            for it in &mut group.rows {
-                let key = picked(&group.columns, &it.row, &group.table.identity);
-                it.is_in = !nowhere.contains(&encoded(&key));
-                all &= it.is_in;
-            }
-        }
-        Ok(all)
-    }
-
-    /// Inserts a row. Returns whether the database took it.
-    fn insert(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        row: &[Value],
-    ) -> Result<bool, Error> {
-        let one = [row.to_vec()];
-        let mut done = try_insert(self.work.owners.database, table, columns, &one)?;
-        if done == Inserted::Refused {
-            done = lax::insert(self.work.owners.database, table, columns, row)?;
-        }
-        Ok(done == Inserted::All)
-    }
-
-    /// Writes the references that were empty at first. Returns whether the database accepted them.
-    fn refill(&mut self, groups: &[Group<'_>]) -> Result<bool, Error> {
-        for group in groups {
-            let mut alike: BTreeMap<&[String], Vec<[Vec<Value>; 2]>> = BTreeMap::new();
-            for it in group.rows.iter().filter(|it| !it.emptied.is_empty()) {
-                let of = [group.table.identity.as_slice(), it.emptied.as_slice()];
-                let picked = of.map(|of| picked(&group.columns, &it.row, of));
-                alike.entry(&it.emptied).or_default().push(picked);
-            }
-            for (columns, rows) in alike {
-                let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-                let writes = rows
-                    .iter()
-                    .map(|[identity, values]| Write { identity, values });
-                let writes: Vec<Write<'_>> = writes.collect();
-                match try_update_keys(self.work.owners.database, group.table, &columns, &writes) {
-                    Ok(()) => {}
-                    Err(error) if is_constraint(&error) => return Ok(false),
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(true)
-    }
 }
 
-fn key(columns: &[String], reference: &Reference, row: &[Value]) -> Option<Vec<Value>> {
+/// Returns the key by which `row` refers to another, if it does. Only a column that names people may
+/// name nobody: of other tables, a row may have any key.
+pub(super) fn key(
+    (table, columns): (&ResolvedTable, &[String]),
+    reference: &Reference,
+    row: &[Value],
+) -> Option<Vec<Value>> {
     let key = picked(columns, row, &reference.columns);
-    let nobody = |it: &Value| it.is_null() || (key.len() == 1 && it.is_nobody());
+    let names_people = table
+        .people()
+        .any(|it| reference.columns == std::slice::from_ref(it));
+    let nobody = |it: &Value| it.is_null() || (names_people && it.is_nobody());
     (key.len() == reference.columns.len() && !key.iter().any(nobody)).then_some(key)
 }
 
-fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
+pub(super) fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
     keys.get(&(reference.to_table.clone(), reference.to_columns.clone()))
         .is_some_and(|known| known.contains(&encoded(key)))
 }
 
 /// Returns whether one of the waiting rows has this key, in any spelling.
-fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value]) -> bool {
+pub(super) fn is_among(
+    among: &Keys,
+    spelled: &Spelled,
+    reference: &Reference,
+    key: &[Value],
+) -> bool {
     let of = (reference.to_table.clone(), reference.to_columns.clone());
     let named = spelled.get(&of).and_then(|all| all.get(&encoded(key)));
     let is_waiting = named.zip(among.get(&of));
@@ -557,7 +443,7 @@ fn waiting_keys(
 }
 
 /// Returns the keys of those of the rows that `counts`, by which others may refer to them.
-fn among(groups: &[Group<'_>], counts: impl Fn(&Waiting) -> bool + Copy) -> Keys {
+pub(super) fn among(groups: &[Group<'_>], counts: impl Fn(&Waiting) -> bool + Copy) -> Keys {
     let mut keys = Keys::new();
     for reference in groups.iter().flat_map(|group| &group.references) {
         let name = (reference.to_table.clone(), reference.to_columns.clone());
@@ -568,28 +454,4 @@ fn among(groups: &[Group<'_>], counts: impl Fn(&Waiting) -> bool + Copy) -> Keys
         keys.insert(name, all.iter().map(|key| encoded(key)).collect());
     }
     keys
-}
-
-/// Returns the columns of `references` that may be empty for a while. Of a key that is either NULL
-/// as a whole or not at all, all may or none.
-fn emptied<'t>(
-    table: &ResolvedTable,
-    references: impl Iterator<Item = &'t Reference>,
-) -> Vec<String> {
-    let is_free = |name: &&String| {
-        let is_nullable = table.catalog.column(name).is_some_and(|it| it.nullable);
-        is_nullable && !table.identity.contains(name)
-    };
-    let mut empty: Vec<String> = Vec::new();
-    for reference in references.filter(|it| table.declares(it)) {
-        let mut keys = table.catalog.foreign_keys.iter();
-        let is_full =
-            keys.any(|key| key.columns == reference.columns && key.matching == Matching::Full);
-        if !is_full || reference.columns.iter().all(|it| is_free(&it)) {
-            empty.extend(reference.columns.iter().filter(is_free).cloned());
-        }
-    }
-    empty.sort_unstable();
-    empty.dedup();
-    empty
 }

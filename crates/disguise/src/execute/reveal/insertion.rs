@@ -1,11 +1,12 @@
-//! Rows that are inserted as far as the database takes them, and taken out again if its commit would
-//! refuse them.
+//! Rows that are inserted as far as the database takes them, without those with which its commit would
+//! be refused.
 
 use std::collections::BTreeSet;
 
 use super::late_keys::checked_at_once;
 use super::put_back::Ready;
 use super::report::KeptReason;
+use super::savepoint::Savepoint;
 use super::stored_rows::{identities, moved_away};
 use super::unseen_keys::has_own_unseen;
 use super::write_back::WriteBack;
@@ -15,7 +16,7 @@ use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
 use crate::statements::lax;
 use crate::statements::row::{encoded, picked, whole_key};
-use crate::statements::table::{Inserted, delete_keys, insertions, present, try_insert};
+use crate::statements::table::{Inserted, insertions, present, try_insert};
 
 impl WriteBack<'_> {
     /// Inserts rows, without those whose parents among them the database refuses. Returns their number.
@@ -26,7 +27,40 @@ impl WriteBack<'_> {
         ready: &Ready,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
-        let mut refused = Vec::new();
+        let may_be_orphans = table.refers_to_itself() || has_own_unseen(table);
+        let mut ready = ready.clone();
+        loop {
+            let mut refused = Vec::new();
+            if !may_be_orphans {
+                let done = self.insert_at_once(table, columns, &ready, &mut refused)?;
+                kept.append(&mut refused);
+                return Ok(done);
+            }
+            let doing = "putting back rows of a table that refers to itself";
+            let point = Savepoint::set(self.database, "probity_whole", doing)?;
+            let done = self.insert_at_once(table, columns, &ready, &mut refused)?;
+            let lost = self.lost(table, columns, (&ready, &refused))?;
+            // Not taken out again one by one: rows may refer to them by a key that is checked with
+            // each row.
+            point.end(self.database, lost.is_empty())?;
+            kept.append(&mut refused);
+            if lost.is_empty() {
+                return Ok(done);
+            }
+            kept.extend(lost.into_iter().map(|row| (row, KeptReason::ParentMissing)));
+            let stays: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
+            ready.retain(|(original, _)| !stays.contains(&encoded(original)));
+        }
+    }
+
+    /// Inserts rows as far as the database takes them. Returns their number.
+    fn insert_at_once(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        ready: &Ready,
+        refused: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<usize, Error> {
         // Nothing else looks at keys to tables of other schemas before the commit.
         let is_late = table.catalog.has(Property::RefersElsewhereLate);
         let done = checked_at_once(self.database, is_late, |database| {
@@ -35,25 +69,39 @@ impl WriteBack<'_> {
                 live: self.live,
                 report: &mut *self.report,
             };
-            checked.insert_ready(table, columns, ready, &mut refused)
+            checked.insert_ready(table, columns, ready, refused)
         })?;
         if done.is_none() {
             let rows = ready.iter().map(|(row, _)| row.clone());
             refused.extend(rows.map(|row| (row, KeptReason::Refused)));
         }
-        let done = done.unwrap_or(0);
-        let unseen = self.take_back_unseen(table, columns, ready, &mut refused)?;
-        let what = "more rows were taken back than went back";
-        let done = done.checked_sub(unseen).ok_or(Error::Defect { what })?;
-        if refused.is_empty() {
-            return Ok(done);
+        Ok(done.unwrap_or(0))
+    }
+
+    /// Returns the inserted rows, as recorded, with which the commit would be refused: those that
+    /// refer to nothing by a column which the database works out, and those whose parents among the
+    /// rows are not in.
+    fn lost(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        (ready, refused): (&Ready, &[(Vec<Value>, KeptReason)]),
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let stays: BTreeSet<Vec<u8>> = refused.iter().map(|(row, _)| encoded(row)).collect();
+        let is_refused = |original: &[Value]| stays.contains(&encoded(original));
+        let (gone, there): (Ready, Ready) =
+            (ready.iter().cloned()).partition(|(original, _)| is_refused(original));
+        let mut lost = self.orphans(table, columns, gone, there.clone())?;
+        if has_own_unseen(table) {
+            let key = |row: &[Value]| picked(columns, row, &table.identity);
+            let keys: Vec<Vec<Value>> = there.iter().map(|(_, row)| key(row)).collect();
+            let nowhere = self.late_keys().leading_nowhere(table, &keys)?;
+            let lead_nowhere = there.into_iter();
+            let lead_nowhere =
+                lead_nowhere.filter(|(_, row)| nowhere.contains(&encoded(&key(row))));
+            lost.extend(lead_nowhere.map(|(original, _)| original));
         }
-        let back = self.take_back_orphans(table, columns, (ready, &refused))?;
-        let done = done.checked_sub(back.len());
-        let done = done.ok_or(Error::Defect { what })?;
-        kept.append(&mut refused);
-        kept.extend(back.into_iter().map(|row| (row, KeptReason::ParentMissing)));
-        Ok(done)
+        Ok(lost)
     }
 
     /// Check C1 by the database's own keys: a run that is refused is tried row by row.
@@ -103,57 +151,20 @@ impl WriteBack<'_> {
         Ok(done)
     }
 
-    /// Takes out again those of the inserted rows that refer to nothing by such a key, and moves
-    /// them to `kept`. Returns their number.
-    fn take_back_unseen(
+    /// Returns those of the rows `there`, as recorded, that refer to one of the `lost` rows, however
+    /// many steps away: the database may look at keys only when the reveal is committed, and would
+    /// refuse the whole of it.
+    fn orphans(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
-        inserted: &Ready,
-        kept: &mut Vec<(Vec<Value>, KeptReason)>,
-    ) -> Result<usize, Error> {
-        if !has_own_unseen(table) {
-            return Ok(0);
-        }
-        let refused: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
-        let mut left: Vec<&(Vec<Value>, Vec<Value>)> = inserted.iter().collect();
-        left.retain(|(original, _)| !refused.contains(&encoded(original)));
-        let key = |row: &[Value]| picked(columns, row, &table.identity);
-        let mut taken: usize = 0;
-        // One of them may be the row to which another refers.
-        loop {
-            let keys: Vec<Vec<Value>> = left.iter().map(|(_, row)| key(row)).collect();
-            let nowhere = self.late_keys().leading_nowhere(table, &keys)?;
-            if nowhere.is_empty() {
-                return Ok(taken);
-            }
-            let is_lost = |row: &[Value]| nowhere.contains(&encoded(&key(row)));
-            let (lost, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|it| is_lost(&it.1));
-            let keys: Vec<Vec<Value>> = lost.iter().map(|(_, row)| key(row)).collect();
-            delete_keys(self.database, &table.name, &table.identity, &keys)?;
-            taken = taken.saturating_add(lost.len());
-            let lost = lost.into_iter().map(|(original, _)| original.clone());
-            kept.extend(lost.map(|row| (row, KeptReason::ParentMissing)));
-            left = rest;
-        }
-    }
-
-    /// Takes out again the inserted rows whose parents among them the database refused: it may look
-    /// at keys only when the reveal is committed, and would refuse the whole of it. Returns them as
-    /// recorded.
-    fn take_back_orphans(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        (inserted, refused): (&Ready, &[(Vec<Value>, KeptReason)]),
+        mut lost: Ready,
+        mut there: Ready,
     ) -> Result<Vec<Vec<Value>>, Error> {
         let own = table.references.iter();
         let own: Vec<&Reference> = own.filter(|it| it.to_table == table.name).collect();
-        let refused: BTreeSet<Vec<u8>> = refused.iter().map(|(row, _)| encoded(row)).collect();
-        let is_refused = |original: &[Value]| refused.contains(&encoded(original));
-        let (mut lost, mut there): (Ready, Ready) =
-            (inserted.iter().cloned()).partition(|(original, _)| is_refused(original));
-        let mut levels: Vec<Ready> = Vec::new();
+        let mut orphans = Vec::new();
+        let mut is_first = true;
         while !lost.is_empty() {
             let mut next = Vec::new();
             for reference in &own {
@@ -161,7 +172,7 @@ impl WriteBack<'_> {
                 let keys = lost.iter().map(|(_, row)| picked(columns, row, by));
                 let keys: Vec<Vec<Value>> = keys.collect();
                 // In place of a refused row somebody else's may have the key.
-                let others = if levels.is_empty() {
+                let others = if is_first {
                     present(self.database, &table.name, by, &keys)?
                 } else {
                     BTreeSet::new()
@@ -178,17 +189,10 @@ impl WriteBack<'_> {
                 there = rest;
                 next.extend(more);
             }
-            levels.push(next.clone());
+            is_first = false;
+            orphans.extend(next.iter().map(|(original, _)| original.clone()));
             lost = next;
         }
-        // A parent goes after its children.
-        for rows in levels.iter().rev() {
-            let keys = rows.iter();
-            let keys = keys.map(|(_, row)| picked(columns, row, &table.identity));
-            let keys: Vec<Vec<Value>> = keys.collect();
-            delete_keys(self.database, &table.name, &table.identity, &keys)?;
-        }
-        let orphans = levels.into_iter().flatten();
-        Ok(orphans.map(|(original, _)| original).collect())
+        Ok(orphans)
     }
 }

@@ -2,6 +2,7 @@
 //! disguised.
 
 mod circle;
+mod circle_insertion;
 mod co_owned;
 mod current_owner;
 mod deletion;

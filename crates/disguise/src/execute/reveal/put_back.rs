@@ -75,9 +75,16 @@ impl WholeRows<'_, '_> {
                 .max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
-        self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
-        self.owners
-            .drop_strangers((table, index), columns, &mut ready, &mut kept)?;
+        loop {
+            self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
+            let before = ready.len();
+            self.owners
+                .drop_strangers((table, index), columns, &mut ready, &mut kept)?;
+            // One of them may be the parent of others.
+            if ready.len() == before {
+                break;
+            }
+        }
         let done = self
             .write_back()
             .insert_whole(table, columns, &ready, &mut kept)?;
