@@ -7,13 +7,14 @@ use probity_disguise::DatabaseError;
 use probity_log::LogError;
 use probity_pocketdb::Error as PocketError;
 
+use crate::evidence::EvidenceFault;
 use crate::import::RowsFormat;
 
-/// The reason why data did not get into a pocket database.
+/// The reason why data did not get into a pocket database, or evidence out of it.
 ///
 /// What was committed before stays. The variants are grouped by who must act: the author of the
 /// rows and statements, whoever chooses what is taken over, the keeper of the other database, those
-/// of a person's sources, and the holder of the pocket database.
+/// of a person's sources, whoever signs and checks evidence, and the holder of the pocket database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
@@ -248,6 +249,35 @@ pub enum VaultError {
     /// A text is no export of the rows that a disguise hid.
     #[error("this is no export of a disguise: {0}")]
     NoExport(ExportFault),
+
+    // Whoever signs and checks evidence.
+    /// A statement of several lines, which no note can name.
+    #[error("a signed statement is one line")]
+    ManyLines,
+    /// A statement that shows no rows.
+    #[error("an extract begins with SELECT")]
+    NoSelect,
+    /// Two columns have one name, which an object has once.
+    #[error("two columns are called {column}")]
+    RepeatedColumn {
+        /// The name.
+        column: String,
+    },
+    /// A row has a number that JSON has not.
+    #[error("a row has no form in JSON")]
+    NoJson(#[source] Box<dyn StdError + Send + Sync>),
+    /// No part of the database is reorganised.
+    #[error("there is no reorganised part to sign")]
+    NoPart,
+    /// The database's secret gives no key.
+    #[error("cannot make the signing key")]
+    SigningKey(#[source] Box<dyn StdError + Send + Sync>),
+    /// A note cannot have the statement.
+    #[error("the statement cannot be signed")]
+    Unsigned(#[source] Box<dyn StdError + Send + Sync>),
+    /// Evidence is malformed, not signed, or of something else.
+    #[error(transparent)]
+    NotEvidence(EvidenceFault),
 
     // The holder of the pocket database.
     /// The pocket database refuses, is full, or is not what was written.

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod person;
 #[cfg(test)]
 mod rows;

@@ -1,8 +1,9 @@
 //! Refusals of the library, for the terminal, with the options that help.
 
 use std::error::Error as _;
+use std::path::Path;
 
-use probity_vault::VaultError;
+use probity_vault::{EvidenceFault, VaultError};
 
 use super::Place;
 use crate::failure::{Failure, chain_text};
@@ -16,9 +17,24 @@ impl Place {
             VaultError::Reached { at, cause, .. } => {
                 self.vault_refused(*cause).after(&at.to_string())
             }
+            VaultError::NotEvidence(fault) => not_evidence(&self.file, &fault),
             error => failure_of(&error),
         }
     }
+}
+
+/// Returns the failure for evidence in the file at `path`, or of that file, that is not believed.
+pub(super) fn not_evidence(path: &Path, fault: &EvidenceFault) -> Failure {
+    let failure = broken(path, &fault.to_string());
+    match fault.source() {
+        Some(source) => failure.because(chain_text(source)),
+        None => failure,
+    }
+}
+
+pub(super) fn broken(path: &Path, what: &str) -> Failure {
+    Failure::broken(format!("{}: {what}", path.display()))
+        .remedy("take an undamaged copy, and the verifier key from whom you trust")
 }
 
 /// Returns the failure for a refusal that names no file.
@@ -38,6 +54,8 @@ fn remedy_of(error: &VaultError) -> Option<String> {
     let remedy = match error {
         VaultError::NoTable { .. } => "see the tables with: probity pocket stats FILE",
         VaultError::NoHeading => "give it a first line with the names of the columns",
+        VaultError::RepeatedColumn { .. } => "give them names of their own with AS",
+        VaultError::NoPart => "make one with: probity pocket reorganize FILE",
         VaultError::Shows => "ask with: probity pocket query FILE SELECT",
         VaultError::Unended => "end it with COMMIT",
         VaultError::NoIndexedColumn { .. } => "write --index TABLE.COLUMN",
