@@ -1,4 +1,4 @@
-//! What is signed: the rows of a statement, or the pages of a reorganised part.
+//! Evidence before it is written: the rows of a statement, or the pages of a reorganised part.
 
 use probity_format::Timestamp;
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};

@@ -20,11 +20,7 @@ fn now() -> Timestamp {
 
 /// Returns the file of a draft.
 fn file_of(draft: &Draft) -> String {
-    let mut file: String = draft
-        .lines()
-        .iter()
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let mut file = draft.lines().join("\n") + "\n";
     file.push_str(&draft.note().unwrap());
     file
 }
