@@ -320,7 +320,7 @@ const fn status_of(error: &LogError) -> Status {
 }
 
 /// Joins an error and its causes into one text, for errors that cannot be kept.
-fn chain_text(error: &dyn Error) -> String {
+pub(crate) fn chain_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

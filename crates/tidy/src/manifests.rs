@@ -3,7 +3,7 @@
 use crate::{File, Finding, Repository};
 
 /// Each crate with its rank: it may depend only on crates of lower rank.
-pub const RANKS: [(&str, u8); 15] = [
+pub const RANKS: [(&str, u8); 16] = [
     ("probity-format", 0),
     ("probity-queue", 0),
     ("probity-pocketdb", 0),
@@ -15,6 +15,7 @@ pub const RANKS: [(&str, u8); 15] = [
     ("probity-proxy", 2),
     ("probity-disguise", 2),
     ("probity-http", 3),
+    ("probity-vault", 3),
     ("probity-bench", 3),
     ("probity-cli", 4),
     ("probity-examples", 4),

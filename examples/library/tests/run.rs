@@ -70,3 +70,16 @@ fn visits_are_found_after_the_database_was_opened_again() {
     assert_eq!(lines.last().unwrap(), "2 visits in 2026");
     assert_eq!(lines.len(), 4);
 }
+
+#[test]
+fn a_person_gets_a_copy_of_their_own() {
+    let lines = run(env!("CARGO_BIN_EXE_own_copy"));
+    assert_eq!(
+        lines,
+        [
+            "the log has 2 entries about Bea",
+            "2 letters were imported",
+            "since April: Your order, sent",
+        ]
+    );
+}

@@ -1,6 +1,5 @@
 //! Reading of entries: up to the first damage, or past it where a person asks for it.
 
-use std::fmt;
 use std::path::Path;
 
 use probity_log::reader::{Damage, Filter, Found, Reader};
@@ -38,6 +37,17 @@ impl OnDamage {
         } else {
             Self::Refuse
         }
+    }
+
+    /// Adds to a failure of reading how the damage is seen, and how what is left is read.
+    pub(super) fn offer(self, failure: Failure) -> Failure {
+        if self == Self::ReadOn || failure.status() != Status::Broken {
+            return failure;
+        }
+        older_copy(failure.remedy(format!(
+            "see all faults with: probity verify {LOG_NAMED}; take what is left with --damaged-too, which ends with \
+             status 3 too",
+        )))
     }
 }
 
@@ -77,42 +87,31 @@ pub(super) fn read(
     on_damage: OnDamage,
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
 ) -> Result<Damage, Failure> {
+    told(reader, filter, || match on_damage {
+        OnDamage::Refuse => {
+            let read = reader.read(filter, visit);
+            read.map_err(|failure| on_damage.offer(failure))?;
+            Ok(Damage::default())
+        }
+        OnDamage::ReadOn => reader.read_damaged(filter, visit),
+    })
+}
+
+/// Runs `read`, which reads the entries that `filter` accepts, and reports what it leaves out.
+pub(super) fn told(
+    reader: &Reader,
+    filter: &Filter,
+    read: impl FnOnce() -> Result<Damage, Failure>,
+) -> Result<Damage, Failure> {
     tell_unsigned(reader, filter)?;
     tell_lost_frames(reader, filter);
-    let damage = read_all(reader, filter, on_damage, visit)?;
+    let damage = read()?;
+    show(&damage);
     // What of the given up sections is read again, or is about others, is not left out.
     for met in reader.losses_met() {
         note(&format!("left out: {}", met.loss));
     }
     Ok(damage)
-}
-
-fn read_all(
-    reader: &Reader,
-    filter: &Filter,
-    on_damage: OnDamage,
-    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
-) -> Result<Damage, Failure> {
-    match on_damage {
-        OnDamage::Refuse => {
-            let offer = |failure: Failure| {
-                match failure.status() {
-                Status::Broken => older_copy(failure.remedy(format!(
-                    "see all faults with: probity verify {LOG_NAMED}; take what is left with --damaged-too, which ends with \
-                     status 3 too",
-                ))),
-                _ => failure,
-            }
-            };
-            reader.read(filter, visit).map_err(offer)?;
-            Ok(Damage::default())
-        }
-        OnDamage::ReadOn => {
-            let damage = reader.read_damaged(filter, visit)?;
-            show(&damage);
-            Ok(damage)
-        }
-    }
 }
 
 /// Adds, where newer second copies show an older copy of the log, how it is read on purpose.
@@ -182,22 +181,6 @@ impl From<&AcceptedLoss> for LostForm {
             to_frame: loss.to,
             accepted: format_time(*time),
         }
-    }
-}
-
-impl fmt::Display for LostForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            stream,
-            kind,
-            from_frame,
-            to_frame,
-            accepted,
-        } = self;
-        write!(
-            f,
-            "{stream}: {kind} from frame {from_frame} to before {to_frame}, accepted at {accepted}"
-        )
     }
 }
 

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use probity_pocketdb::Store;
 use probity_pocketdb::flash::{BLOCK_PAGES, FileFlash, PAGE_BYTES};
 use probity_pocketdb::secure::FileStore;
+use probity_vault::run_script;
 use serde::Serialize;
 
-use super::change::{read_script, run_script};
-use super::person::Filled;
-use super::takeover::Takeover;
+use super::change::read_script;
+use super::person::Found;
+use super::takeover::take_over;
 use super::unfinished::{roots_left, unfinished};
 use super::{MORE_FROM_THE_BEGINNING, Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
@@ -220,12 +221,12 @@ fn fill(
     args: &PocketCreate,
     source: Source<'_>,
     environment: &Environment,
-) -> Result<(u64, u64, Filled), Failure> {
+) -> Result<(u64, u64, Found), Failure> {
     if let Some(script) = source.script {
-        run_script(place, &mut vault, script)?;
+        run_script(&mut vault, script).map_err(|error| place.vault_refused(error))?;
     }
     if let Some(url) = source.url {
-        Takeover::new(url, args)?.run(place, &mut vault)?;
+        take_over(place, &mut vault, url, args)?;
     }
     let found = person::fill(place, &mut vault, args, environment)?;
     let mut counts = (0, 0);

@@ -5,14 +5,12 @@ mod create;
 mod evidence;
 mod import;
 mod look;
-mod losses;
 mod person;
 mod query;
 mod reorganize;
-mod rows_file;
-mod source_column;
 mod takeover;
 mod unfinished;
+mod vault_failure;
 
 use std::cell::RefCell;
 use std::fs;

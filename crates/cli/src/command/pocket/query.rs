@@ -3,10 +3,10 @@
 use std::io::{self, StdoutLock};
 
 use probity_pocketdb::{Error, Heading, Row, Sink, Statements, Value};
-use serde::ser::Error as _;
-use serde::{Serialize, Serializer};
+use probity_vault::{RowForm, VaultError, repeated};
 
 use super::Place;
+use super::vault_failure::failure_of;
 use crate::args::{PocketQuery, ShownFormat};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -114,10 +114,7 @@ impl Shown {
                 rows.push(cells.map(|cell| escaped(&cell)).collect());
                 Ok(())
             }
-            Form::Json(output) => output.json_line(&RowForm {
-                names: &self.names,
-                row,
-            }),
+            Form::Json(output) => output.json_line(&RowForm::new(&self.names, row)),
             Form::Csv(writer) => {
                 let is_null = |number| matches!(row.value(number), Value::Null);
                 let cells = cells.enumerate();
@@ -189,48 +186,9 @@ fn escaped(cell: &str) -> String {
 }
 
 /// Refuses two columns of one name, which an object has once.
-pub(super) fn refuse_repeated(names: &[String]) -> Result<(), Failure> {
-    match repeated(names) {
-        Some(name) => Err(Failure::new(format!("two columns are called {name}"))
-            .remedy("give them names of their own with AS")),
+fn refuse_repeated(names: &[String]) -> Result<(), Failure> {
+    match repeated(names).cloned() {
+        Some(column) => Err(failure_of(&VaultError::RepeatedColumn { column })),
         None => Ok(()),
-    }
-}
-
-fn repeated(names: &[String]) -> Option<&String> {
-    let mut names = names.iter().enumerate();
-    let all = names.clone();
-    names
-        .find(|(number, name)| all.clone().take(*number).any(|(_, other)| other == *name))
-        .map(|(_, name)| name)
-}
-
-/// A row as a JSON object.
-pub(super) struct RowForm<'a> {
-    pub(super) names: &'a [String],
-    pub(super) row: &'a Row<'a>,
-}
-
-impl Serialize for RowForm<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let cells = self.names.iter().enumerate();
-        serializer.collect_map(cells.map(|(number, name)| (name, Cell(self.row.value(number)))))
-    }
-}
-
-struct Cell<'a>(Value<'a>);
-
-impl Serialize for Cell<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Null => serializer.serialize_none(),
-            Value::Integer(number) => serializer.serialize_i64(number),
-            // Earlier versions let infinities in, and JSON has none.
-            Value::Real(number) if !number.is_finite() => {
-                Err(S::Error::custom(format!("{number} is no number of JSON")))
-            }
-            Value::Real(number) => serializer.serialize_f64(number),
-            Value::Text(text) => serializer.serialize_str(text),
-        }
     }
 }

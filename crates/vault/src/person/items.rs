@@ -1,19 +1,16 @@
 //! Keys of an embedded store that a policy assigns to a person.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use probity_pocketdb::Value;
+use probity_pocketdb::flash::Nand;
+use probity_pocketdb::{SecureStore, Value};
 use probity_policy::Policy;
 use probity_proxy::audit::put_name;
 use probity_proxy::resp::{Frame, FrameReader, Limits};
-use probity_store::{Command, Commands, Options, Store};
+use probity_store::{Command, Commands, Store};
 
 use super::Person;
-use crate::args::PocketCreate;
-use crate::command::proxy::{read_policy, subject_of};
-use crate::failure::Failure;
-use crate::key_file;
+use crate::error::VaultError;
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 2] = [
@@ -31,57 +28,27 @@ const KEYS_PER_STEP: &[u8] = b"500";
 /// The replacement for another person's name in a key.
 const SOMEBODY: &str = "*";
 
-/// Imports the subject's keys from the store that the arguments name.
-pub(super) fn fill(
-    person: &mut Person<'_>,
-    args: &PocketCreate,
-    subject: &str,
-) -> Result<(), Failure> {
-    let Some(directory) = &args.store else {
-        return Ok(());
-    };
-    // Opening would create a store.
-    if !Store::is_there(directory) {
-        return Err(Failure::new(format!("{} is no store", directory.display()))
-            .remedy("name the folder that the proxy was given with --store"));
-    }
-    let policy = read_policy(args.policy.as_deref())?;
-    let key = args
-        .store_key
-        .clone()
-        .unwrap_or_else(|| Store::key_file(directory));
-    key_file::warn_if_open(&key, "the key of the store,");
-    let options = Options {
-        key_file: args.store_key.clone(),
-        subject_of: subject_of(Arc::new(policy.clone())),
-        ..Options::default()
-    };
-    let store = Store::open(directory, options).map_err(|error| {
-        Failure::new(format!("cannot open the store {}", directory.display()))
-            .because(error)
-            .remedy("stop the proxy that serves it")
-    })?;
+/// Imports the person's keys.
+pub(super) fn fill<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    store: &Store,
+    policy: &Policy,
+    name: &str,
+) -> Result<(), VaultError> {
     person.create(&SCHEMA)?;
-    person.about("store", &directory.display().to_string())?;
+    person.about("store", name)?;
     let mut items = Items {
         person,
         store,
         policy,
-        subject,
     };
-    let walked = items.walk();
-    items
-        .store
-        .close()
-        .map_err(|error| Failure::new("the store could not be closed").because(error))?;
-    walked
+    items.walk()
 }
 
-struct Items<'p, 'a> {
-    person: &'p mut Person<'a>,
-    store: Store,
-    policy: Policy,
-    subject: &'p str,
+struct Items<'p, 'a, F: Nand, S: SecureStore> {
+    person: &'p mut Person<'a, F, S>,
+    store: &'p Store,
+    policy: &'p Policy,
 }
 
 /// The people that a key names, and its purpose.
@@ -92,19 +59,19 @@ struct Naming {
     purpose: String,
 }
 
-impl Items<'_, '_> {
+impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
     /// Visits every key of the store.
-    fn walk(&mut self) -> Result<(), Failure> {
+    fn walk(&mut self) -> Result<(), VaultError> {
         let mut cursor = b"0".to_vec();
         loop {
             let found = self.ask(&[b"SCAN", &cursor, b"COUNT", KEYS_PER_STEP])?;
             let [next, keys] = found.elements().unwrap_or_default() else {
-                return Err(strange());
+                return Err(VaultError::StoreForm);
             };
             for key in keys.elements().unwrap_or_default() {
                 self.key(key.text().unwrap_or_default())?;
             }
-            cursor = next.text().ok_or_else(strange)?.to_vec();
+            cursor = next.text().ok_or(VaultError::StoreForm)?.to_vec();
             if cursor == b"0" {
                 return Ok(());
             }
@@ -127,7 +94,7 @@ impl Items<'_, '_> {
             put_name(&mut name, key.get(range.clone())?);
             naming.shown.extend_from_slice(key.get(at..range.start)?);
             at = range.end;
-            if name == self.subject {
+            if name == self.person.subject {
                 theirs = true;
                 naming.shown.extend_from_slice(key.get(range)?);
             } else {
@@ -139,7 +106,7 @@ impl Items<'_, '_> {
         theirs.then_some(naming)
     }
 
-    fn key(&mut self, key: &[u8]) -> Result<(), Failure> {
+    fn key(&mut self, key: &[u8]) -> Result<(), VaultError> {
         let Some(naming) = self.naming(key) else {
             return Ok(());
         };
@@ -167,7 +134,7 @@ impl Items<'_, '_> {
         self.values(item, &kind, key)
     }
 
-    fn values(&mut self, item: i64, kind: &str, key: &[u8]) -> Result<(), Failure> {
+    fn values(&mut self, item: i64, kind: &str, key: &[u8]) -> Result<(), VaultError> {
         let (found, parts): (Frame, &[&str]) = match kind {
             "string" => (self.ask(&[b"GET", key])?, &["value"]),
             "list" => (self.ask(&[b"LRANGE", key, b"0", b"-1"])?, &["element"]),
@@ -180,9 +147,9 @@ impl Items<'_, '_> {
             // The key expired meanwhile.
             "none" => return Ok(()),
             other => {
-                return Err(Failure::new(format!(
-                    "the store has a value of the unknown kind {other}"
-                )));
+                return Err(VaultError::StoreKind {
+                    kind: other.to_owned(),
+                });
             }
         };
         let single = std::slice::from_ref(&found);
@@ -195,7 +162,13 @@ impl Items<'_, '_> {
         Ok(())
     }
 
-    fn value(&mut self, item: i64, part: &str, number: i64, bytes: &[u8]) -> Result<(), Failure> {
+    fn value(
+        &mut self,
+        item: i64,
+        part: &str,
+        number: i64,
+        bytes: &[u8],
+    ) -> Result<(), VaultError> {
         let owner = [
             Value::Integer(item),
             Value::Text(part),
@@ -207,7 +180,7 @@ impl Items<'_, '_> {
     }
 
     /// Runs one command.
-    fn ask(&self, words: &[&[u8]]) -> Result<Frame, Failure> {
+    fn ask(&self, words: &[&[u8]]) -> Result<Frame, VaultError> {
         let mut command = Command::default();
         for word in words {
             command.push(word);
@@ -219,7 +192,7 @@ impl Items<'_, '_> {
             .ask(self.store.client(), commands, move |answer| {
                 let _gone = sender.send(answer);
             });
-        let failed = |error: String| Failure::new("the store gave no answer").because(error);
+        let failed = |what: String| VaultError::StoreSilent { what };
         let answer = receiver.recv().map_err(|error| failed(error.to_string()))?;
         let answer = answer.map_err(|error| failed(error.to_string()))?;
         let mut reader = FrameReader::new(Limits::SERVER);
@@ -228,13 +201,9 @@ impl Items<'_, '_> {
                 Err(failed(String::from_utf8_lossy(&words).into_owned()))
             }
             Ok((_, Some(frame))) => Ok(frame),
-            _ => Err(strange()),
+            _ => Err(VaultError::StoreForm),
         }
     }
-}
-
-fn strange() -> Failure {
-    Failure::new("the store gave an answer of another form")
 }
 
 fn text_of(frame: &Frame) -> String {

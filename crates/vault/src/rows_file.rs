@@ -18,7 +18,7 @@ enum State {
 }
 
 /// A CSV file whose end inside of quotes is an error.
-pub(super) struct Closing<R> {
+pub(crate) struct Closing<R> {
     inner: R,
     state: State,
     line: u64,
@@ -27,7 +27,7 @@ pub(super) struct Closing<R> {
 }
 
 impl<R> Closing<R> {
-    pub(super) fn new(inner: R) -> Self {
+    pub(crate) fn new(inner: R) -> Self {
         Self {
             inner,
             state: State::Begins,
@@ -68,10 +68,10 @@ impl<R: Read> Read for Closing<R> {
 }
 
 /// The rows of one JSON document: an object, or an array of them.
-pub(super) struct Document(pub(super) Vec<Fields>);
+pub(crate) struct Document(pub(crate) Vec<Fields>);
 
 /// The members of an object, each name once.
-pub(super) struct Fields(pub(super) Vec<(String, Json)>);
+pub(crate) struct Fields(pub(crate) Vec<(String, Json)>);
 
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use probity_disguise::database::{Catalog, CatalogTable};
 use probity_disguise::{Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
 
-use crate::failure::Failure;
+use crate::error::{Loss, VaultError};
 
 /// Greatest number of tables of a pocket database.
 const TABLES_MAX: usize = probity_pocketdb::limits::TABLES_MAX - 2;
@@ -15,38 +15,36 @@ pub(super) fn refuse_losses(
     database: &mut dyn Database,
     catalog: &Catalog,
     plain: &[String],
-) -> Result<(), Failure> {
+) -> Result<(), VaultError> {
     if let Some(unknown) = plain.iter().find(|name| !catalog.contains_key(*name)) {
-        return Err(
-            Failure::new(format!("no table {unknown} is taken over")).remedy("write --plain TABLE")
-        );
+        return Err(VaultError::NoPlainTable {
+            table: unknown.clone(),
+        });
     }
     if catalog.len() > TABLES_MAX {
-        let found = catalog.len();
-        return Err(Failure::new(format!(
-            "the other database has {found} tables, and a pocket database has {TABLES_MAX} at most"
-        ))
-        .remedy("choose among them with --table TABLE"));
+        return Err(VaultError::TooManyTables {
+            found: catalog.len(),
+            most: TABLES_MAX,
+        });
     }
     for (name, table) in catalog {
         refuse_names(name, table)?;
         if plain.contains(name) {
             continue;
         }
-        let lost = losses(database, name, table)?;
-        if !lost.is_empty() {
-            return Err(Failure::new(format!(
-                "of the table {name} cannot be kept: {}",
-                lost.join(", ")
-            ))
-            .remedy(format!("take it over without with --plain {name}")));
+        let losses = losses(database, name, table)?;
+        if !losses.is_empty() {
+            return Err(VaultError::Lost {
+                table: name.clone(),
+                losses,
+            });
         }
     }
     Ok(())
 }
 
 /// Refuses names that no statement here can write.
-fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), Failure> {
+fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), VaultError> {
     let columns = table.columns.iter().map(|column| column.name.as_str());
     for said in columns.chain([name]) {
         let mut letters = said.chars();
@@ -54,32 +52,31 @@ fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), Failure> {
             .next()
             .is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
         if !starts || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
-            return Err(Failure::new(format!(
-                "the name {said:?} of the table {name:?} cannot be kept: a name has letters, digits and _"
-            ))
-            .remedy("rename it, or choose other tables with --table TABLE"));
+            return Err(VaultError::Name {
+                name: said.to_owned(),
+                table: name.to_owned(),
+            });
         }
     }
     Ok(())
 }
 
-/// Returns what would be lost of a table, in words.
+/// Returns what would be lost of a table.
 fn losses(
     database: &mut dyn Database,
     name: &str,
     table: &CatalogTable,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Loss>, VaultError> {
     let mut lost = Vec::new();
     for column in generated(database, name)? {
-        lost.push(format!("the generated column {column}"));
+        lost.push(Loss::Generated(column));
     }
     for key in table.unique_keys.iter().filter(|key| key.len() > 1) {
-        let what = if *key == table.primary_key {
-            "primary key"
+        lost.push(if *key == table.primary_key {
+            Loss::PrimaryKey(key.clone())
         } else {
-            "unique key"
-        };
-        lost.push(format!("the {what} ({})", key.join(", ")));
+            Loss::UniqueKey(key.clone())
+        });
     }
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
@@ -88,10 +85,7 @@ fn losses(
             if (declared.is_empty() || declared.contains("BLOB") || declared == "ANY")
                 && has_both(database, name, &column.name)?
             {
-                lost.push(format!(
-                    "that values of {} are numbers and texts",
-                    column.name
-                ));
+                lost.push(Loss::NumbersAndTexts(column.name.clone()));
             }
         }
     }
@@ -99,7 +93,7 @@ fn losses(
 }
 
 /// Returns whether a column without a type has numbers and texts.
-fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bool, Failure> {
+fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bool, VaultError> {
     let dialect = database.dialect();
     let (table, column) = (dialect.quote(table), dialect.quote(column));
     let kinds = format!(
@@ -110,7 +104,7 @@ fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bo
 }
 
 /// Returns the names of the generated columns of a table.
-fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Failure> {
+fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, VaultError> {
     let mut table = table.replace('\'', "''");
     let sql = match database.dialect() {
         Dialect::Sqlite => {
@@ -134,7 +128,7 @@ fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Fa
 }
 
 /// Returns the rows of a query of the other database.
-pub(super) fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, Failure> {
+pub(super) fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, VaultError> {
     database.query(sql, &[]).map_err(refused)
 }
 
@@ -142,8 +136,8 @@ pub(super) fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Valu
 pub(super) fn ask_each(
     database: &mut dyn Database,
     sql: &str,
-    mut each: impl FnMut(&[Value]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(&[Value]) -> Result<(), VaultError>,
+) -> Result<(), VaultError> {
     let mut taken = Ok(());
     let read = database.query_each(sql, &[], &mut |row| {
         taken = each(&row);
@@ -156,10 +150,9 @@ pub(super) fn ask_each(
     read.map_err(refused)
 }
 
-fn refused(error: DatabaseError) -> Failure {
+fn refused(error: DatabaseError) -> VaultError {
     if error.kind == DatabaseErrorKind::NotUtf8 {
-        return Failure::new("a text is not UTF-8")
-            .remedy("write it anew there, or choose other tables with --table TABLE");
+        return VaultError::NotUtf8;
     }
-    Failure::new("the other database refuses a query").because(error)
+    VaultError::Query(Box::new(error))
 }

@@ -1,19 +1,12 @@
 //! Rows that disguises hid of a person, and the credentials that reveal them.
-//!
-//! The hidden rows are JSON objects with the members `disguise`, `table`, `row` and `values`. They
-//! come one a line, in an array, or in the member `rows` of an object; other members are ignored.
 
-use std::fs;
-use std::path::Path;
-
-use probity_pocketdb::Value;
+use probity_pocketdb::flash::Nand;
+use probity_pocketdb::{SecureStore, Value};
 use serde_json::value::RawValue;
 
 use super::exact_json::Exact;
 use super::{Person, VALUE_PIECE_BYTES};
-use crate::args::PocketCreate;
-use crate::failure::Failure;
-use crate::key_file::warn_if_open;
+use crate::error::{ExportFault, VaultError};
 
 /// The table of credentials.
 const CREDENTIALS: [&str; 1] = [
@@ -28,71 +21,57 @@ const SCHEMA: [&str; 3] = [
     "CREATE TABLE hidden_values (id INTEGER PRIMARY KEY, hidden INTEGER REFERENCES hidden(id), \
      name TEXT(64), type TEXT(8), encoding TEXT(8), piece INTEGER, text TEXT(120))",
 ];
-/// Size limits of a file with hidden rows and of one with a credential, in bytes.
-const EXPORT_BYTES_MAX: u64 = 256 << 20;
-const CREDENTIAL_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a credential's name that are kept.
+const NAME_BYTES: usize = 64;
 
-/// Imports the credentials and the hidden rows that the arguments name.
-pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), Failure> {
-    if !args.credentials.is_empty() {
+/// Imports a credential.
+pub(super) fn credential<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    name: &str,
+    secret: &[u8],
+) -> Result<(), VaultError> {
+    if !person.has_credentials {
         person.create(&CREDENTIALS)?;
+        person.has_credentials = true;
     }
-    for path in &args.credentials {
-        warn_if_open(path, "the secret in");
-        let bytes = read(path, CREDENTIAL_BYTES_MAX)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.split_at(name.floor_char_boundary(64)).0;
-        person.pieces(
-            "INSERT INTO credentials (name, encoding, piece, text) VALUES (?, ?, ?, ?)",
-            &[Value::Text(name)],
-            &bytes,
-            VALUE_PIECE_BYTES,
-        )?;
-    }
-    if args.disguises.is_empty() {
-        return Ok(());
-    }
-    person.create(&SCHEMA)?;
-    let mut names = Vec::new();
-    for path in &args.disguises {
-        let text = read(path, EXPORT_BYTES_MAX)?;
-        let refused = |reason: String| {
-            Failure::new(format!(
-                "{} is no export of a disguise: {reason}",
-                path.display()
-            ))
-        };
-        let mut count = 0;
-        let documents = serde_json::Deserializer::from_slice(&text);
-        for document in documents.into_iter::<Box<RawValue>>() {
-            let document = document.and_then(|raw| Exact::of(&raw));
-            let document = document.map_err(|error| refused(error.to_string()))?;
-            for row in rows_of(&document) {
-                count += 1;
-                let hidden = Hidden::of(row);
-                let hidden =
-                    hidden.map_err(|what| refused(format!("row {count} has no {what}")))?;
-                hidden.write(person, &mut names)?;
-            }
-        }
-        if count == 0 {
-            return Err(refused("it has no rows".to_owned()));
-        }
-    }
-    Ok(())
+    let name = name.split_at(name.floor_char_boundary(NAME_BYTES)).0;
+    person.pieces(
+        "INSERT INTO credentials (name, encoding, piece, text) VALUES (?, ?, ?, ?)",
+        &[Value::Text(name)],
+        secret,
+        VALUE_PIECE_BYTES,
+    )
 }
 
-/// Reads a file of at most `most` bytes.
-fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
-    let failed = |error| Failure::file("read", path, error);
-    let length = fs::metadata(path).map_err(failed)?.len();
-    if length > most {
-        return Err(Failure::new(format!(
-            "{} is longer than {most} bytes",
-            path.display()
-        )));
+/// Imports the hidden rows of an export.
+pub(super) fn fill<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    export: &[u8],
+) -> Result<(), VaultError> {
+    let mut names = if let Some(names) = person.disguises.take() {
+        names
+    } else {
+        person.create(&SCHEMA)?;
+        Vec::new()
+    };
+    let mut number = 0;
+    let documents = serde_json::Deserializer::from_slice(export);
+    for document in documents.into_iter::<Box<RawValue>>() {
+        let document = document.and_then(|raw| Exact::of(&raw));
+        let malformed = |error: serde_json::Error| ExportFault::Malformed(error.to_string());
+        let document = document.map_err(|error| VaultError::NoExport(malformed(error)))?;
+        for row in rows_of(&document) {
+            number += 1;
+            let hidden = Hidden::of(row)
+                .map_err(|lacks| VaultError::NoExport(ExportFault::Row { number, lacks }))?;
+            hidden.write(person, &mut names)?;
+        }
     }
-    fs::read(path).map_err(failed)
+    if number == 0 {
+        return Err(VaultError::NoExport(ExportFault::Empty));
+    }
+    person.disguises = Some(names);
+    Ok(())
 }
 
 /// Returns the rows of a document.
@@ -129,7 +108,11 @@ impl<'j> Hidden<'j> {
         })
     }
 
-    fn write(&self, person: &mut Person<'_>, names: &mut Vec<String>) -> Result<(), Failure> {
+    fn write<F: Nand, S: SecureStore>(
+        &self,
+        person: &mut Person<'_, F, S>,
+        names: &mut Vec<String>,
+    ) -> Result<(), VaultError> {
         let known = names.iter().position(|name| *name == self.disguise);
         let number = known.unwrap_or(names.len());
         if known.is_none() {

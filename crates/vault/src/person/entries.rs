@@ -1,18 +1,18 @@
 //! Log entries about a person.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
-use probity_format::{Entry, Timestamp};
-use probity_log::reader::{Damage, Filter, Found};
-use probity_pocketdb::Value;
+use probity_format::time::format_time;
+use probity_format::{Digest, Entry, Timestamp};
+use probity_log::AcceptedLoss;
+use probity_log::reader::{Damage, Filter, Found, Reader};
+use probity_pocketdb::flash::Nand;
+use probity_pocketdb::{SecureStore, Value};
 
 use super::Person;
-use crate::args::PocketCreate;
-use crate::command::reading::{self, LostForm, OnDamage};
-use crate::config::Environment;
-use crate::entry_json::{format_time, hex};
-use crate::failure::{Failure, Status};
-use crate::progress::Progress;
+use crate::error::VaultError;
+use crate::observer::Observer;
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 8] = [
@@ -42,46 +42,58 @@ const LOSSES_MAX: usize = 100;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
-/// Imports the entries about the subject that the arguments name. Returns the status of a command
-/// that otherwise succeeds, and the losses that were accepted.
-pub(super) fn fill(
-    person: &mut Person<'_>,
-    args: &PocketCreate,
-    environment: &Environment,
-) -> Result<(Status, Vec<LostForm>), Failure> {
-    let (Some(log), Some(subject)) = (&args.log, &args.subject) else {
-        return Ok((Status::Done, Vec::new()));
-    };
-    let on_damage = OnDamage::of(args.damaged_too);
-    let reader = reading::open(log, args.log_key.as_deref(), environment, on_damage)?;
+/// Imports the entries about the person. Returns what was left out because of damage.
+pub(super) fn fill<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    reader: &Reader,
+    damaged_too: bool,
+    observer: &mut dyn Observer,
+) -> Result<Damage, VaultError> {
     person.create(&SCHEMA)?;
     person.about("log", reader.origin())?;
     let filter = Filter {
-        subject: Some(subject.clone()),
+        subject: Some(person.subject.clone()),
         ..Filter::default()
     };
     let mut entries = Entries {
         person,
-        names: std::array::from_fn(|_| HashMap::new()),
+        dictionaries: DICTIONARIES.map(Dictionary::new),
         acts: HashMap::new(),
     };
-    let mut progress = Progress::new("entries");
-    let damage = reading::read(&reader, &filter, on_damage, &mut |found| {
-        progress.add_one();
+    let mut number = 0;
+    let mut visit = |found: &Found<'_>| {
+        number += 1;
+        observer.took(number);
         entries.entry(found)
-    })?;
-    progress.clear();
+    };
+    let damage = if damaged_too {
+        reader.read_damaged(&filter, &mut visit)?
+    } else {
+        reader.read(&filter, &mut visit)?;
+        Damage::default()
+    };
     mark_damage(person, &damage)?;
-    let lost: Vec<LostForm> = reader.accepted_losses().map(LostForm::from).collect();
+    let lost: Vec<&AcceptedLoss> = reader.accepted_losses().collect();
     mark_losses(person, &lost)?;
-    Ok((reading::status_after(&damage), lost))
+    Ok(damage)
 }
 
 /// Records in the database itself which parts of the log were given up: whom they were about is not
 /// known.
-fn mark_losses(person: &mut Person<'_>, lost: &[LostForm]) -> Result<(), Failure> {
-    for loss in lost.iter().take(LOSSES_MAX) {
-        person.about("lost", &loss.to_string())?;
+fn mark_losses<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    lost: &[&AcceptedLoss],
+) -> Result<(), VaultError> {
+    for AcceptedLoss { loss, time, .. } in lost.iter().take(LOSSES_MAX) {
+        let said = format!(
+            "{}: {} from frame {} to before {}, accepted at {}",
+            loss.stream,
+            loss.lost_part(),
+            loss.from,
+            loss.to,
+            format_time(*time)
+        );
+        person.about("lost", &said)?;
     }
     match lost.len().saturating_sub(LOSSES_MAX) {
         0 => Ok(()),
@@ -91,7 +103,10 @@ fn mark_losses(person: &mut Person<'_>, lost: &[LostForm]) -> Result<(), Failure
 
 /// Records in the database itself what the log had lost, because its reader sees no message and no
 /// exit status.
-fn mark_damage(person: &mut Person<'_>, damage: &Damage) -> Result<(), Failure> {
+fn mark_damage<F: Nand, S: SecureStore>(
+    person: &mut Person<'_, F, S>,
+    damage: &Damage,
+) -> Result<(), VaultError> {
     if damage.is_none() {
         return Ok(());
     }
@@ -107,11 +122,41 @@ fn mark_damage(person: &mut Person<'_>, damage: &Damage) -> Result<(), Failure> 
     person.about("faults", &faults.to_string())
 }
 
-struct Entries<'p, 'a> {
-    person: &'p mut Person<'a>,
-    /// The ids of the names in each dictionary.
-    names: [HashMap<String, i64>; DICTIONARIES.len()],
+struct Entries<'p, 'a, F: Nand, S: SecureStore> {
+    person: &'p mut Person<'a, F, S>,
+    dictionaries: [Dictionary; DICTIONARIES.len()],
     acts: HashMap<Act, i64>,
+}
+
+/// A table of names.
+struct Dictionary {
+    table: &'static str,
+    ids: HashMap<String, i64>,
+}
+
+impl Dictionary {
+    fn new(table: &'static str) -> Self {
+        Self {
+            table,
+            ids: HashMap::new(),
+        }
+    }
+
+    /// Returns the id of `name`, and inserts a new name first.
+    fn id<F: Nand, S: SecureStore>(
+        &mut self,
+        person: &mut Person<'_, F, S>,
+        name: &str,
+    ) -> Result<i64, VaultError> {
+        if let Some(&known) = self.ids.get(name) {
+            return Ok(known);
+        }
+        let statement = format!("INSERT INTO {} (name) VALUES (?)", self.table);
+        person.insert(&statement, &[Value::Text(name)])?;
+        let id = next_id(self.ids.len())?;
+        self.ids.insert(name.to_owned(), id);
+        Ok(id)
+    }
 }
 
 /// A combination of names, submitter, claims and policy; a row of `acts`.
@@ -126,8 +171,8 @@ struct Act {
     rule: String,
 }
 
-impl Entries<'_, '_> {
-    fn entry(&mut self, found: &Found<'_>) -> Result<(), Failure> {
+impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
+    fn entry(&mut self, found: &Found<'_>) -> Result<(), VaultError> {
         let entry = &found.entry;
         let act = self.act(entry)?;
         let time = format_time(entry.time);
@@ -161,7 +206,7 @@ impl Entries<'_, '_> {
     }
 
     /// Returns the id of the act of `entry`, and inserts a new act first.
-    fn act(&mut self, entry: &Entry<'_>) -> Result<i64, Failure> {
+    fn act(&mut self, entry: &Entry<'_>) -> Result<i64, VaultError> {
         let said = [
             entry.controller,
             entry.processor,
@@ -170,8 +215,9 @@ impl Entries<'_, '_> {
             entry.basis,
         ];
         let mut names = [0; DICTIONARIES.len()];
-        for (number, (id, name)) in names.iter_mut().zip(said).enumerate() {
-            *id = self.name(number, name)?;
+        let dictionaries = self.dictionaries.iter_mut().zip(said);
+        for (id, (dictionary, name)) in names.iter_mut().zip(dictionaries) {
+            *id = dictionary.id(self.person, name)?;
         }
         let claimed: Vec<&str> = entry.claimed.fields().collect();
         let act = Act {
@@ -197,24 +243,8 @@ impl Entries<'_, '_> {
         Ok(id)
     }
 
-    fn name(&mut self, number: usize, name: &str) -> Result<i64, Failure> {
-        let dictionary = self.names.get(number);
-        if let Some(&known) = dictionary.and_then(|names| names.get(name)) {
-            return Ok(known);
-        }
-        let table = DICTIONARIES.get(number).copied().unwrap_or_default();
-        let statement = format!("INSERT INTO {table} (name) VALUES (?)");
-        self.person.insert(&statement, &[Value::Text(name)])?;
-        let Some(names) = self.names.get_mut(number) else {
-            return Err(Failure::new("an act has too many names"));
-        };
-        let id = next_id(names.len())?;
-        names.insert(name.to_owned(), id);
-        Ok(id)
-    }
-
     /// Writes a key or a payload in pieces; an empty one gives no row.
-    fn content(&mut self, entry: i64, field: &str, bytes: &[u8]) -> Result<(), Failure> {
+    fn content(&mut self, entry: i64, field: &str, bytes: &[u8]) -> Result<(), VaultError> {
         let statement =
             "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)";
         let owner = [Value::Integer(entry), Value::Text(field)];
@@ -223,9 +253,18 @@ impl Entries<'_, '_> {
 }
 
 /// Returns the id of the row after `count` others.
-fn next_id(count: usize) -> Result<i64, Failure> {
+fn next_id(count: usize) -> Result<i64, VaultError> {
     if count >= NAMES_MAX {
-        return Err(Failure::new("the log has too many different names"));
+        return Err(VaultError::TooManyNames);
     }
     Ok(i64::try_from(count + 1).unwrap_or(i64::MAX))
+}
+
+/// Formats a digest in lower-case hexadecimal digits.
+fn hex(digest: &Digest) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
 }

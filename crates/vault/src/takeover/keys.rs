@@ -1,0 +1,105 @@
+//! Foreign keys of another database: their order, and those that a pocket database cannot keep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_disguise::database::{Catalog, CatalogTable, ForeignKey};
+
+use crate::error::VaultError;
+
+/// Returns the foreign key of one column.
+pub(super) fn key_of<'t>(table: &'t CatalogTable, column: &str) -> Option<&'t ForeignKey> {
+    let mut keys = table.foreign_keys.iter();
+    keys.find(|key| key.columns == [column.to_owned()])
+}
+
+/// Refuses a key to a column that refers to a table itself, because nothing here can refer to it.
+pub(super) fn refuse_chains(catalog: &Catalog) -> Result<(), VaultError> {
+    for (name, table) in catalog {
+        for key in &table.foreign_keys {
+            let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                continue;
+            };
+            let target = catalog.get(&key.to_table);
+            if let Some(further) = target.and_then(|target| key_of(target, to)) {
+                return Err(VaultError::KeyOfKey {
+                    column: format!("{name}.{from}"),
+                    target: format!("{}.{to}", key.to_table),
+                    last: further.to_table.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.
+pub(super) fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), VaultError> {
+    let tables: BTreeSet<String> = catalog.keys().cloned().collect();
+    let mut unused: BTreeSet<&String> = unlinked.iter().collect();
+    for (name, table) in catalog.iter_mut() {
+        table.foreign_keys.retain(|key| {
+            let said = key.columns.first().filter(|_one| key.columns.len() == 1);
+            let said = said.map(|column| format!("{name}.{column}"));
+            let is_unlinked = said.is_some_and(|said| {
+                unused.remove(&said);
+                unlinked.contains(&said)
+            });
+            tables.contains(&key.to_table) && !is_unlinked
+        });
+    }
+    match unused.first() {
+        None => Ok(()),
+        Some(column) => Err(VaultError::NoForeignKey {
+            column: (*column).clone(),
+        }),
+    }
+}
+
+/// Refuses tables of which one leads to another along two paths, because a row keeps one id of each
+/// table that it leads to.
+pub(super) fn refuse_two_paths(catalog: &Catalog, order: &[String]) -> Result<(), VaultError> {
+    // The path of foreign keys from each table to every table that it leads to.
+    let mut ways: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
+    for name in order {
+        let mut own: BTreeMap<&str, String> = BTreeMap::new();
+        let keys = catalog.get(name).map(|table| table.foreign_keys.as_slice());
+        for key in keys.unwrap_or_default() {
+            let first = format!("{name}.{}", key.columns.join("+"));
+            let further = ways.get(key.to_table.as_str()).into_iter().flatten();
+            let further = further.map(|(table, way)| (*table, format!("{first}, {way}")));
+            let reached = [(key.to_table.as_str(), first.clone())];
+            for (table, way) in reached.into_iter().chain(further) {
+                let Some(before) = own.insert(table, way.clone()) else {
+                    continue;
+                };
+                return Err(VaultError::TwoPaths {
+                    table: name.clone(),
+                    target: table.to_owned(),
+                    paths: [before, way],
+                });
+            }
+        }
+        ways.insert(name, own);
+    }
+    Ok(())
+}
+
+/// Returns the tables, each after those that it references.
+pub(super) fn in_order(catalog: &Catalog) -> Result<Vec<String>, VaultError> {
+    let mut left: BTreeMap<&String, &CatalogTable> = catalog.iter().collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let ready = |(_, table): &(&&String, &&CatalogTable)| {
+            let mut keys = table.foreign_keys.iter();
+            keys.all(|key| !left.contains_key(&key.to_table))
+        };
+        let Some(name) = left.iter().find(ready).map(|(name, _)| (*name).clone()) else {
+            return Err(VaultError::Circle {
+                tables: left.into_keys().cloned().collect(),
+            });
+        };
+        left.remove(&name);
+        order.push(name);
+    }
+    Ok(order)
+}

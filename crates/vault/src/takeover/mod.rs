@@ -1,0 +1,283 @@
+//! Taking over the tables and rows of another database.
+
+mod column;
+mod keys;
+mod losses;
+
+use probity_disguise::database::{Catalog, CatalogTable, ForeignKey};
+use probity_disguise::{Column, Database, Value as Found};
+use probity_pocketdb::flash::Nand;
+use probity_pocketdb::{SecureStore, Store};
+
+use self::column::{Form, Measure, Unfit};
+use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths};
+use self::losses::{ask, ask_each, refuse_losses};
+use crate::error::{Reached, VaultError};
+use crate::import::Import;
+use crate::observer::Observer;
+use crate::script::{quoted, run_script};
+
+/// The prefix of the tables that disguises create in a database.
+const DISGUISES_OWN: &str = "probity_";
+/// Rows that are committed together.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// The parts of another database to take over, and how. By default that is everything but the
+/// tables of disguises, and nothing may be lost.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct TakeoverOptions {
+    /// The tables to take over; all of them where none is named, but for those that begin with
+    /// `probity_`.
+    pub tables: Vec<String>,
+    /// The columns to index, as `TABLE.COLUMN`.
+    pub indexes: Vec<String>,
+    /// The columns whose foreign keys are left out, as `TABLE.COLUMN`; each has a foreign key of
+    /// its own.
+    pub unlinked: Vec<String>,
+    /// The tables to take over without what cannot be kept of them: generated columns, unique keys,
+    /// and numbers beside texts.
+    pub plain: Vec<String>,
+    /// True to take over NULL as 0 or an empty text, except where it refers to no row.
+    pub null_as_empty: bool,
+}
+
+/// A takeover of the tables and rows of another database.
+pub struct Takeover {
+    database: Box<dyn Database>,
+    catalog: Catalog,
+    options: TakeoverOptions,
+}
+
+impl Takeover {
+    /// Begins to read `database`, in a transaction of its own, and refuses what the options leave
+    /// no way to keep.
+    ///
+    /// # Errors
+    /// [`VaultError::Source`]; [`VaultError::NoSourceTable`], [`VaultError::NoIndexedColumn`],
+    /// [`VaultError::NoForeignKey`] and [`VaultError::NoPlainTable`] where an option names what is
+    /// not there; [`VaultError::TooManyTables`], [`VaultError::Name`] and [`VaultError::Lost`].
+    pub fn new(
+        mut database: Box<dyn Database>,
+        options: TakeoverOptions,
+    ) -> Result<Self, VaultError> {
+        let failed = |error| VaultError::Source(Box::new(error));
+        // One snapshot serves schema, lengths, counts and rows.
+        database.begin_reading().map_err(failed)?;
+        let mut catalog = database.catalog().map_err(failed)?;
+        for wanted in &options.tables {
+            if !catalog.contains_key(wanted) {
+                return Err(VaultError::NoSourceTable {
+                    table: wanted.clone(),
+                });
+            }
+        }
+        // Tables of the disguises mean nothing in another database; only naming them imports them.
+        catalog.retain(|name, _| match options.tables.as_slice() {
+            [] => !name.starts_with(DISGUISES_OWN),
+            named => named.contains(name),
+        });
+        for index in &options.indexes {
+            let column = index.split_once('.');
+            let found = column.and_then(|(table, column)| catalog.get(table)?.column(column));
+            if found.is_none() {
+                return Err(VaultError::NoIndexedColumn {
+                    column: index.clone(),
+                });
+            }
+        }
+        link(&mut catalog, &options.unlinked)?;
+        refuse_losses(database.as_mut(), &catalog, &options.plain)?;
+        Ok(Self {
+            database,
+            catalog,
+            options,
+        })
+    }
+
+    /// Creates every table in `store` and inserts its rows, referenced tables first. Two passes
+    /// read the same, for the snapshot is one: the first finds how long texts are. Rows are
+    /// committed 64 at a time; the observer is told of each row of the second pass.
+    ///
+    /// # Errors
+    /// [`VaultError::Circle`], [`VaultError::KeyOfKey`], [`VaultError::TwoPaths`] and
+    /// [`VaultError::CompoundKey`] for foreign keys; [`VaultError::Reached`] with the table whose
+    /// definition or rows are refused; [`VaultError::Changed`]; [`VaultError::Query`] and
+    /// [`VaultError::NotUtf8`]. What was committed before stays.
+    pub fn run<F: Nand, S: SecureStore>(
+        mut self,
+        store: &mut Store<F, S>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), VaultError> {
+        let order = in_order(&self.catalog)?;
+        refuse_chains(&self.catalog)?;
+        refuse_two_paths(&self.catalog, &order)?;
+        for name in order {
+            let table = self.catalog.get(&name).cloned().unwrap_or_default();
+            let rows = self.reading(&name, &table);
+            let mut measure = Measure::new(table.columns.len());
+            ask_each(self.database.as_mut(), &rows, |row| {
+                measure.take(row);
+                Ok(())
+            })?;
+            let statement = self.definition(&name, &table, &measure)?;
+            run_script(store, &statement)
+                .map_err(|error| error.at(Reached::Table(name.clone())))?;
+            let import = Import::new(store, &name, ROWS_AT_ONCE)?;
+            let taken = self
+                .rows(&rows, (&name, &table), import, observer)
+                .map_err(|error| error.at(Reached::Rows(name.clone())))?;
+            self.check_count(&name, [measure.rows, taken])?;
+        }
+        Ok(())
+    }
+
+    /// Returns the statement that reads a table whole, in the order of its key. A second statement
+    /// may see rows in another order, even in one snapshot.
+    fn reading(&self, name: &str, table: &CatalogTable) -> String {
+        let dialect = self.database.dialect();
+        let list = |names: &mut dyn Iterator<Item = &String>| -> String {
+            let names = names.map(|name| dialect.quote(name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let columns = list(&mut table.columns.iter().map(|column| &column.name));
+        let mut sql = format!("SELECT {columns} FROM {}", dialect.quote(name));
+        if !table.primary_key.is_empty() {
+            sql.push_str(" ORDER BY ");
+            sql.push_str(&list(&mut table.primary_key.iter()));
+        }
+        sql
+    }
+
+    /// Refuses a table whose rows were not all read, or some twice.
+    fn check_count(&mut self, name: &str, read: [u64; 2]) -> Result<(), VaultError> {
+        let from = self.database.dialect().quote(name);
+        let rows = ask(
+            self.database.as_mut(),
+            &format!("SELECT COUNT(*) FROM {from}"),
+        )?;
+        let counted = match rows.first().and_then(|row| row.first()) {
+            Some(Found::Int(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        if read.iter().all(|&rows| Some(rows) == counted) {
+            return Ok(());
+        }
+        Err(VaultError::Changed {
+            table: name.to_owned(),
+            read,
+            counted,
+        })
+    }
+
+    /// Returns the statement that creates the table here.
+    fn definition(
+        &self,
+        name: &str,
+        table: &CatalogTable,
+        measure: &Measure,
+    ) -> Result<String, VaultError> {
+        let mut parts = Vec::new();
+        for (number, column) in table.columns.iter().enumerate() {
+            let form = self.form(column);
+            let kind = match form {
+                Form::Integer | Form::Boolean => "INTEGER".to_owned(),
+                Form::Real => "REAL".to_owned(),
+                Form::Text => format!("TEXT({})", measure.longest(number)),
+            };
+            let mut part = format!("{} {kind}", quoted(&column.name));
+            let index = format!("{name}.{}", column.name);
+            if table.primary_key == [column.name.clone()] {
+                let refers = key_of(table, &column.name).is_some();
+                let position = !refers && form == Form::Integer && measure.is_position(number);
+                part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
+            } else if is_unique(table, &column.name)
+                && !self.options.plain.contains(&name.to_owned())
+            {
+                part.push_str(" UNIQUE");
+            } else if self.options.indexes.contains(&index) {
+                part.push_str(" INDEXED");
+            }
+            parts.push(part);
+        }
+        for key in &table.foreign_keys {
+            let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                return Err(VaultError::CompoundKey {
+                    table: name.to_owned(),
+                });
+            };
+            let (from, table, to) = (quoted(from), quoted(&key.to_table), quoted(to));
+            parts.push(format!("FOREIGN KEY ({from}) REFERENCES {table} ({to})"));
+        }
+        Ok(format!(
+            "CREATE TABLE {} ({})",
+            quoted(name),
+            parts.join(", ")
+        ))
+    }
+
+    fn form(&self, column: &Column) -> Form {
+        Form::of(self.database.dialect(), column)
+    }
+
+    /// Inserts the rows of one table; returns their number.
+    fn rows<F: Nand, S: SecureStore>(
+        &mut self,
+        sql: &str,
+        (name, table): (&str, &CatalogTable),
+        mut import: Import<'_, F, S>,
+        observer: &mut dyn Observer,
+    ) -> Result<u64, VaultError> {
+        import.set_columns(table.columns.iter().map(|column| column.name.as_str()))?;
+        let forms = table.columns.iter().map(|column| self.form(column));
+        let forms: Vec<Form> = forms.collect();
+        let null_as_empty = self.options.null_as_empty;
+        let mut taken = 0u64;
+        ask_each(self.database.as_mut(), sql, |found| {
+            taken += 1;
+            let texts: Vec<String> = found.iter().map(Form::text).collect();
+            let mut values = Vec::with_capacity(found.len());
+            let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
+            for (((cell, text), form), column) in cells {
+                let key = key_of(table, &column.name);
+                values.push(match (form.value(cell, text), key) {
+                    (Err(Unfit::Null), None) if null_as_empty => form.empty(),
+                    (Ok(value), _) => value,
+                    (Err(unfit), key) => {
+                        return Err(refusal((name, table), &column.name, unfit, key));
+                    }
+                });
+            }
+            import.row(&values)?;
+            observer.took(taken);
+            Ok(())
+        })?;
+        import.commit()?;
+        Ok(taken)
+    }
+}
+
+/// Returns the refusal of a value that has no form here.
+fn refusal(
+    (name, table): (&str, &CatalogTable),
+    column: &str,
+    unfit: Unfit,
+    key: Option<&ForeignKey>,
+) -> VaultError {
+    let is_unique = is_unique(table, column);
+    let column = column.to_owned();
+    match unfit {
+        Unfit::Null => VaultError::Null {
+            table: name.to_owned(),
+            column,
+            refers_to: key.map(|key| key.to_table.clone()),
+            is_unique,
+        },
+        Unfit::OtherType => VaultError::OtherType { column },
+        Unfit::NotFinite => VaultError::NotFinite { column },
+    }
+}
+
+fn is_unique(table: &CatalogTable, column: &str) -> bool {
+    table.unique_keys.iter().any(|key| key == &[column])
+}

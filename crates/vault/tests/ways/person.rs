@@ -1,0 +1,180 @@
+//! A person's own database.
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::{Entry, Subjects, Timestamp};
+use probity_log::reader::Reader;
+use probity_log::{Log, Options, StreamConfig, StreamName};
+use probity_policy::Policy;
+use probity_store::{Command, Commands, Store};
+use probity_vault::{ExportFault, Observer, Person, VaultError};
+
+use crate::{pocket, rows};
+
+/// Counts what it is told of.
+struct Count(u64);
+
+impl Observer for Count {
+    fn took(&mut self, _number: u64) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn entries_of_a_log_come_with_their_names_and_without_those_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit");
+    let root = RootKey::new(
+        Secret::filled(|bytes| {
+            bytes.fill(7);
+            Ok::<(), ()>(())
+        })
+        .unwrap(),
+    );
+    let (config, options) = (StreamConfig::default(), Options::default());
+    let log = Log::create(&path, "example.com/audit", &root, config, options).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    let time = Timestamp::from_nanoseconds(1_764_000_000_000_000_000).unwrap();
+    for (about, payload) in [
+        ("ada", &b"text"[..]),
+        ("bea", b""),
+        ("ada\nbea", b"\x00\x01"),
+    ] {
+        let entry = Entry {
+            subjects: Subjects::joined(about),
+            purpose: "care",
+            payload,
+            ..Entry::new(time, "read", b"user:7")
+        };
+        appender.append_durable(&entry).unwrap();
+    }
+    log.close().unwrap();
+
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    let reader = Reader::open(&path, &root).unwrap();
+    let mut count = Count(0);
+    assert!(person.log(&reader, false, &mut count).unwrap().is_none());
+    let filled = person.finish().unwrap();
+    assert_eq!((filled.entries, filled.keys, count.0), (Some(2), None, 2));
+    assert_eq!(
+        rows(&mut store, "SELECT name, value FROM about"),
+        ["log|example.com/audit", "subject|ada"]
+    );
+    assert_eq!(rows(&mut store, "SELECT name FROM purposes"), ["care"]);
+    assert_eq!(
+        rows(&mut store, "SELECT day, number, others FROM entries"),
+        ["2025-11-24|0|0", "2025-11-24|2|1"]
+    );
+    let payloads = "SELECT encoding, text FROM contents WHERE field = 'payload'";
+    assert_eq!(rows(&mut store, payloads), ["base64|AAE=", "text|text"]);
+}
+
+fn put(store: &Store, words: &[&str]) {
+    let mut command = Command::default();
+    for word in words {
+        command.push(word.as_bytes());
+    }
+    let mut commands = Commands::default();
+    commands.push(command);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    store.ask(store.client(), commands, move |answer| {
+        let _gone = sender.send(answer);
+    });
+    receiver.recv().unwrap().unwrap();
+}
+
+#[test]
+fn keys_of_a_store_come_with_their_values_unless_they_are_others_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = probity_store::Options::default();
+    let keys = Store::open(&folder.path().join("store"), options).unwrap();
+    put(&keys, &["SET", "user:ada:name", "Ada"]);
+    put(&keys, &["SET", "user:bea:name", "Bea"]);
+    put(&keys, &["RPUSH", "user:ada:days", "1", "2"]);
+    put(&keys, &["SET", "pair:ada:bea", "a secret of two"]);
+    let policy = Policy::parse(
+        "[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n\
+         [[key]]\npattern = \"pair:{subject}:{subject}\"\npurpose = \"chat\"\n",
+    )
+    .unwrap();
+
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.items(&keys, &policy, "data").unwrap();
+    let filled = person.finish().unwrap();
+    keys.close().unwrap();
+    assert_eq!((filled.entries, filled.keys), (None, Some(3)));
+    let items = rows(&mut store, "SELECT name, kind, purpose, others FROM items");
+    assert_eq!(
+        items,
+        [
+            "pair:ada:*|string|chat|1",
+            "user:ada:days|list|service|0",
+            "user:ada:name|string|service|0",
+        ]
+    );
+    let values = rows(
+        &mut store,
+        "SELECT part, text FROM item_values WHERE part <> 'key'",
+    );
+    assert_eq!(values, ["element|1", "element|2", "value|Ada"]);
+}
+
+#[test]
+fn hidden_rows_and_credentials_come_from_several_files() {
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.credential("ada.key", b"a secret").unwrap();
+    person.credential("binary", &[0xFF, 0]).unwrap();
+    let first =
+        br#"{"disguise":4,"table":"notes","row":"id=1","values":{"text":"hello","n":1.50}}"#;
+    let second =
+        br#"{"rows":[{"disguise":4,"table":"notes","row":"id=2","values":{"text":null}}]}"#;
+    person.hidden_rows(first).unwrap();
+    person.hidden_rows(second).unwrap();
+    person.finish().unwrap();
+    assert_eq!(
+        rows(&mut store, "SELECT name, encoding, text FROM credentials"),
+        ["ada.key|text|a secret", "binary|base64|/wA="]
+    );
+    assert_eq!(rows(&mut store, "SELECT name FROM disguises"), ["4"]);
+    assert_eq!(
+        rows(&mut store, "SELECT source, place FROM hidden"),
+        ["notes|id=1", "notes|id=2"]
+    );
+    assert_eq!(
+        rows(
+            &mut store,
+            "SELECT hidden, name, type, text FROM hidden_values"
+        ),
+        ["1|n|number|1.50", "1|text|text|hello", "2|text|null|"]
+    );
+}
+
+#[test]
+fn a_text_that_is_no_export_is_refused_with_its_fault() {
+    for (export, fault) in [
+        ("[]", ExportFault::Empty),
+        (
+            r#"[{"disguise":1,"table":"t","row":"1","values":{}},{"disguise":1,"table":"t"}]"#,
+            ExportFault::Row {
+                number: 2,
+                lacks: "values",
+            },
+        ),
+    ] {
+        let mut store = pocket();
+        let mut person = Person::new(&mut store, "ada").unwrap();
+        let error = person.hidden_rows(export.as_bytes()).unwrap_err();
+        assert!(matches!(error, VaultError::NoExport(found) if found == fault));
+    }
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    let error = person
+        .hidden_rows(br#"{"table":"t","table":"u"}"#)
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        VaultError::NoExport(ExportFault::Malformed(words)) if words.contains("table twice")
+    ));
+}

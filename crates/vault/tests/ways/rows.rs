@@ -1,0 +1,172 @@
+//! Statements, and rows of files.
+
+use probity_vault::{End, Import, Observer, Reached, RowsFormat, VaultError, run_script};
+
+use crate::{Pocket, pocket, rows, said};
+
+const TABLE: &str = "CREATE TABLE visits (id INTEGER PRIMARY KEY, doctor TEXT(8), day INTEGER)";
+
+fn visits() -> Pocket {
+    let mut store = pocket();
+    let done = run_script(&mut store, TABLE).unwrap();
+    assert_eq!((done.statements, done.tables_created), (1, 1));
+    store
+}
+
+/// Imports `text`; returns the end, and the number of rows that were committed.
+fn import(
+    store: &mut Pocket,
+    format: RowsFormat,
+    text: &str,
+    observer: &mut dyn Observer,
+) -> (Result<End, VaultError>, u64) {
+    let mut import = Import::new(store, "visits", 2).unwrap();
+    let end = import.read(format, text.as_bytes(), observer);
+    (end, import.committed())
+}
+
+/// Counts rows, and stops before the row after `most`.
+struct Most {
+    taken: u64,
+    most: u64,
+}
+
+impl Observer for Most {
+    fn took(&mut self, number: u64) {
+        assert_eq!(number, self.taken + 1);
+        self.taken = number;
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.taken >= self.most
+    }
+}
+
+#[test]
+fn rows_of_both_formats_are_the_same_rows() {
+    let csv = "Day,doctor\n1,Ada\n2,\"Bea, MD\"\n";
+    let json = r#"{"doctor":"Ada","day":1} [{"day":2,"doctor":"Bea, MD"}]"#;
+    let both = [(RowsFormat::Csv, csv), (RowsFormat::Json, json)].map(|(format, text)| {
+        let mut store = visits();
+        let (end, committed) = import(&mut store, format, text, &mut ());
+        assert_eq!((end.unwrap(), committed), (End::Input, 2));
+        rows(&mut store, "SELECT doctor, day FROM visits ORDER BY day")
+    });
+    assert_eq!(both[0], ["Ada|1", "Bea, MD|2"]);
+    assert_eq!(both[0], both[1]);
+}
+
+#[test]
+fn an_observer_sees_each_row_and_a_stop_keeps_those_before_it() {
+    for (format, text) in [
+        (RowsFormat::Csv, "day,doctor\n1,a\n2,b\n3,c\n4,d\n"),
+        (
+            RowsFormat::Json,
+            r#"[{"day":1,"doctor":"a"},{"day":2,"doctor":"b"},{"day":3,"doctor":"c"},{"day":4,"doctor":"d"}]"#,
+        ),
+    ] {
+        let mut store = visits();
+        let mut most = Most { taken: 0, most: 3 };
+        let (end, committed) = import(&mut store, format, text, &mut most);
+        assert_eq!((end.unwrap(), committed), (End::Stopped, 3));
+        assert_eq!(rows(&mut store, "SELECT COUNT(*) FROM visits"), ["3"]);
+    }
+}
+
+#[test]
+fn a_refused_row_says_its_place_and_the_rows_before_it_stay() {
+    let mut store = visits();
+    let text = "day,doctor\n1,a\n2,b\n3,c\nnoon,d\n";
+    let (end, committed) = import(&mut store, RowsFormat::Csv, text, &mut ());
+    let error = end.unwrap_err();
+    assert!(matches!(
+        &error,
+        VaultError::Reached { at: Reached::Line(5), cause, .. }
+            if matches!(&**cause, VaultError::NoNumber { column } if column == "day")
+    ));
+    assert_eq!(
+        said(&error),
+        "line 5 was reached: the value of day is no number"
+    );
+    assert_eq!(committed, 2);
+
+    let (end, _) = import(&mut store, RowsFormat::Json, r#"{"day":true}"#, &mut ());
+    let error = said(&end.unwrap_err());
+    assert_eq!(
+        error,
+        "object 1 was reached: the value of day is no text and no number"
+    );
+    let long = r#"{"doctor":"Bartholomew","day":1}"#;
+    let (end, _) = import(&mut store, RowsFormat::Json, long, &mut ());
+    let error = said(&end.unwrap_err());
+    assert!(error.starts_with("object 1 was reached: "), "{error}");
+}
+
+#[test]
+fn a_malformed_file_is_refused_with_the_readers_words() {
+    for (format, text, words) in [
+        (
+            RowsFormat::Csv,
+            "day,doctor\n1,\"Ada\n",
+            "the CSV file is malformed: ",
+        ),
+        (RowsFormat::Csv, "", "the CSV file is empty"),
+        (
+            RowsFormat::Csv,
+            "day,nurse\n",
+            "the table visits has no column nurse",
+        ),
+        (
+            RowsFormat::Json,
+            "{\"day\":1",
+            "the JSON file is malformed: ",
+        ),
+        (
+            RowsFormat::Json,
+            "{\"day\":1,\"day\":2}",
+            "the JSON file is malformed: the object has the member day twice",
+        ),
+    ] {
+        let (end, committed) = import(&mut visits(), format, text, &mut ());
+        let error = said(&end.unwrap_err());
+        assert!(error.starts_with(words), "{error}");
+        assert_eq!(committed, 0);
+    }
+    let mut store = pocket();
+    let error = Import::new(&mut store, "visits", 1).err().unwrap();
+    assert!(matches!(error, VaultError::NoTable { table } if table == "visits"));
+}
+
+#[test]
+fn a_script_counts_what_it_did_and_names_the_statement_that_is_refused() {
+    let mut store = visits();
+    let script = "INSERT INTO visits (doctor, day) VALUES ('a', 1); BEGIN; \
+                  INSERT INTO visits (doctor, day) VALUES ('b', 2); ROLLBACK; \
+                  UPDATE visits SET day = 3 WHERE id = 1";
+    let done = run_script(&mut store, script).unwrap();
+    assert_eq!((done.statements, done.rows_changed), (5, 2));
+    assert_eq!(done.rows_gone_along, 0);
+
+    let error = run_script(&mut store, "BEGIN; SELECT * FROM visits").unwrap_err();
+    assert!(matches!(
+        &error,
+        VaultError::Reached { at: Reached::Statement { number: 2, at: 7 }, cause, .. }
+            if matches!(**cause, VaultError::Shows)
+    ));
+    let error = run_script(&mut store, "DELETE FROM visits WHERE id = 1").unwrap_err();
+    assert!(matches!(error, VaultError::Unended), "{error}");
+    assert_eq!(rows(&mut store, "SELECT COUNT(*) FROM visits"), ["1"]);
+}
+
+#[test]
+fn rows_that_go_along_are_counted_apart() {
+    let mut store = pocket();
+    let script = "CREATE TABLE doctors (id INTEGER PRIMARY KEY, name TEXT(8)); \
+                  CREATE TABLE visits (id INTEGER PRIMARY KEY, doctor INTEGER REFERENCES doctors(id)); \
+                  INSERT INTO doctors (name) VALUES ('a'); INSERT INTO doctors (name) VALUES ('b'); \
+                  INSERT INTO visits (doctor) VALUES (1); INSERT INTO visits (doctor) VALUES (1); \
+                  INSERT INTO visits (doctor) VALUES (2)";
+    run_script(&mut store, script).unwrap();
+    let done = run_script(&mut store, "DELETE FROM doctors WHERE id = 1").unwrap();
+    assert_eq!((done.rows_changed, done.rows_gone_along), (1, 2));
+}

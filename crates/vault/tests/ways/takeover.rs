@@ -1,0 +1,157 @@
+//! Tables and rows of another database.
+
+use probity_disguise::Database as _;
+use probity_disguise::database::Sqlite;
+use probity_vault::{Loss, Observer, Reached, Takeover, TakeoverOptions, VaultError};
+
+use crate::{Pocket, pocket, rows, said};
+
+const PEOPLE: &str = "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL); \
+                      INSERT INTO people VALUES (1, 'Ada'), (2, 'Bea')";
+const CALLS: &str = "CREATE TABLE calls (id INTEGER PRIMARY KEY, \
+                      person INTEGER REFERENCES people(id), day INTEGER, weight REAL); \
+                      INSERT INTO calls VALUES (1, 2, 5, 1.0), (2, 1, 6, 2.5)";
+
+/// Takes over a database that `scripts` make; `choose` sets the options.
+fn take_over(
+    scripts: &[&str],
+    choose: impl FnOnce(&mut TakeoverOptions),
+    observer: &mut dyn Observer,
+) -> (Result<(), VaultError>, Pocket) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Sqlite::open(&folder.path().join("other.db")).unwrap();
+    for statement in scripts.iter().flat_map(|script| script.split("; ")) {
+        database.execute(statement, &[]).unwrap();
+    }
+    let mut options = TakeoverOptions::default();
+    choose(&mut options);
+    let mut store = pocket();
+    let run = Takeover::new(Box::new(database), options)
+        .and_then(|takeover| takeover.run(&mut store, observer));
+    (run, store)
+}
+
+fn refusal(scripts: &[&str], choose: impl FnOnce(&mut TakeoverOptions)) -> VaultError {
+    take_over(scripts, choose, &mut ()).0.unwrap_err()
+}
+
+#[test]
+fn tables_come_with_their_keys_and_rows_and_without_those_of_disguises() {
+    struct Seen(Vec<u64>);
+
+    impl Observer for Seen {
+        fn took(&mut self, number: u64) {
+            self.0.push(number);
+        }
+    }
+
+    let mut seen = Seen(Vec::new());
+    let own = "CREATE TABLE probity_record (id INTEGER PRIMARY KEY)";
+    let (run, mut store) = take_over(&[PEOPLE, CALLS, own], |_| (), &mut seen);
+    run.unwrap();
+    assert_eq!(seen.0, [1, 2, 1, 2]);
+    let query = "SELECT people.name, calls.day, calls.weight FROM calls JOIN people \
+                 ON calls.person = people.id WHERE people.name = 'Ada'";
+    assert_eq!(rows(&mut store, query), ["Ada|6|2.5"]);
+    let tables: Vec<&str> = store.tables().map(|(_, name)| name).collect();
+    assert_eq!(tables, ["people", "calls"]);
+}
+
+#[test]
+fn options_that_name_nothing_are_refused() {
+    let error = refusal(&[PEOPLE], |options| options.tables.push("staff".into()));
+    assert!(matches!(error, VaultError::NoSourceTable { table } if table == "staff"));
+    let error = refusal(&[PEOPLE], |options| options.plain.push("staff".into()));
+    assert!(matches!(error, VaultError::NoPlainTable { table } if table == "staff"));
+    for column in ["people", "people.age", "staff.name"] {
+        let error = refusal(&[PEOPLE], |options| options.indexes.push(column.into()));
+        assert!(matches!(error, VaultError::NoIndexedColumn { column: named } if named == column));
+        let error = refusal(&[PEOPLE], |options| options.unlinked.push(column.into()));
+        assert!(matches!(error, VaultError::NoForeignKey { column: named } if named == column));
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_named_unless_the_table_is_plain() {
+    let table = "CREATE TABLE marks (a INTEGER, b INTEGER, c INTEGER AS (a + b), d BLOB, \
+                 PRIMARY KEY (a, b), UNIQUE (b, d)); \
+                 INSERT INTO marks (a, b, d) VALUES (1, 2, 3), (2, 3, 'four')";
+    let VaultError::Lost {
+        table: name,
+        losses,
+        ..
+    } = refusal(&[table], |_| ())
+    else {
+        unreachable!("a loss is an error of its own");
+    };
+    assert_eq!(name, "marks");
+    for loss in [
+        Loss::Generated("c".into()),
+        Loss::PrimaryKey(vec!["a".into(), "b".into()]),
+        Loss::UniqueKey(vec!["b".into(), "d".into()]),
+        Loss::NumbersAndTexts("d".into()),
+    ] {
+        assert!(losses.contains(&loss), "{loss} is not in {losses:?}");
+    }
+    let plain = |options: &mut TakeoverOptions| options.plain.push("marks".into());
+    let (run, mut store) = take_over(&[table], plain, &mut ());
+    run.unwrap();
+    assert_eq!(
+        rows(&mut store, "SELECT a, d FROM marks"),
+        ["1|3", "2|four"]
+    );
+}
+
+#[test]
+fn foreign_keys_that_nothing_here_can_follow_are_refused() {
+    let themselves =
+        "CREATE TABLE staff (id INTEGER PRIMARY KEY, boss INTEGER REFERENCES staff(id))";
+    let error = refusal(&[themselves], |_| ());
+    assert!(matches!(error, VaultError::Circle { tables } if tables == ["staff"]));
+    let unlinked = |options: &mut TakeoverOptions| options.unlinked.push("staff.boss".into());
+    take_over(&[themselves], unlinked, &mut ()).0.unwrap();
+
+    let twice = "CREATE TABLE pairs (id INTEGER PRIMARY KEY, one INTEGER REFERENCES people(id), \
+                 other INTEGER REFERENCES people(id))";
+    let error = refusal(&[PEOPLE, twice], |_| ());
+    assert!(matches!(
+        error,
+        VaultError::TwoPaths { table, target, .. } if table == "pairs" && target == "people"
+    ));
+
+    let chain = "CREATE TABLE cards (person INTEGER PRIMARY KEY REFERENCES people(id)); \
+                 CREATE TABLE uses (id INTEGER PRIMARY KEY, card INTEGER REFERENCES cards(person))";
+    let error = refusal(&[PEOPLE, chain], |_| ());
+    assert!(matches!(
+        error,
+        VaultError::KeyOfKey { column, target, last, .. }
+            if column == "uses.card" && target == "cards.person" && last == "people"
+    ));
+}
+
+#[test]
+fn a_null_is_refused_where_nothing_may_be_in_its_place() {
+    let table = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); \
+                 INSERT INTO notes VALUES (1, NULL)";
+    let error = refusal(&[table], |_| ());
+    assert_eq!(
+        said(&error),
+        "rows of notes were reached: text is NULL in a row"
+    );
+    let (run, mut store) = take_over(&[table], |options| options.null_as_empty = true, &mut ());
+    run.unwrap();
+    assert_eq!(rows(&mut store, "SELECT id, text FROM notes"), ["1|"]);
+
+    let nobody = "INSERT INTO calls VALUES (3, NULL, 1, 1.0)";
+    let error = refusal(&[PEOPLE, CALLS, nobody], |options| {
+        options.null_as_empty = true;
+    });
+    let VaultError::Reached { at, cause, .. } = error else {
+        unreachable!("a row has a place");
+    };
+    assert_eq!(at, Reached::Rows("calls".into()));
+    assert!(matches!(
+        *cause,
+        VaultError::Null { refers_to: Some(table), is_unique: false, .. } if table == "people"
+    ));
+}
