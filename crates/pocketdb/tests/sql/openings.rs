@@ -1,5 +1,7 @@
 //! Statements of which each has an opening of its own: the database opens for ever.
 
+use probity_pocketdb::Error;
+
 use crate::pair::Pair;
 use crate::query::Query;
 
@@ -119,5 +121,26 @@ fn rows_wait_across_more_than_four_thousand_openings() {
         }
         pair.store().verify().unwrap();
         pair.reopen();
+    }
+}
+
+/// A text of 129 bytes that occurs once was taken, and the database never opened again.
+#[test]
+fn what_no_index_can_hold_is_refused_when_its_table_is_made() {
+    for (wide, fits) in [
+        ("s TEXT(129) UNIQUE", "s TEXT(120) UNIQUE"),
+        ("s TEXT(129) INDEXED", "s TEXT(120) INDEXED"),
+        ("s TEXT(129), UNIQUE (s)", "s TEXT(120), UNIQUE (s)"),
+        ("s TEXT(129), INDEX (s)", "s TEXT(120), INDEX (s)"),
+    ] {
+        let mut pair = Pair::new(65_536, 60);
+        let refused = pair.own(&format!("CREATE TABLE t (id INTEGER PRIMARY KEY, {wide})"));
+        let is_refused = matches!(refused, Err(Error::Limit("the width of an indexed column")));
+        assert!(is_refused, "{wide}: {refused:?}");
+        pair.reopen();
+        pair.own(&format!("CREATE TABLE t (id INTEGER PRIMARY KEY, {fits})"))
+            .unwrap();
+        pair.reopen();
+        pair.own("INSERT INTO t VALUES (1, 'x')").unwrap();
     }
 }

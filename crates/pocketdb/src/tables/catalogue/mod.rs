@@ -270,7 +270,8 @@ impl Catalogue {
         definition: &ColumnDefinition<'_>,
     ) -> Result<()> {
         let width = stored_width(definition.kind);
-        if definition.indexed && usize::from(width) > KEY_BYTES_MAX {
+        let is_indexed = definition.indexed || definition.unique;
+        if is_indexed && usize::from(width) > KEY_BYTES_MAX {
             return Err(Error::Limit("the width of an indexed column"));
         }
         let mut column = Column {
@@ -278,7 +279,7 @@ impl Catalogue {
             kind: definition.kind,
             at: table.width,
             width,
-            indexed: definition.indexed || definition.unique,
+            indexed: is_indexed,
             unique: definition.unique,
             group: 0,
             group_width: 0,
