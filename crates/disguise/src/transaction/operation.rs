@@ -120,21 +120,24 @@ impl LoggedOperation {
         if !entry.action.starts_with("disguise.") {
             return None;
         }
-        Self::read(entry).unwrap_or_else(|| Self::unread(entry, Unread::OtherForm))
+        let facts: Option<LoggedFacts> = serde_json::from_slice(entry.payload).ok();
+        let is_none = |it: &LoggedFacts| it.operation.is_empty();
+        if facts.as_ref().is_some_and(is_none) {
+            return None;
+        }
+        facts
+            .and_then(|facts| Self::read(entry, facts))
+            .or_else(|| Self::unread(entry, Unread::OtherForm))
     }
 
-    /// Reads an entry; nothing where it has another form, and no operation where it names none.
-    fn read(entry: &Entry<'_>) -> Option<Option<Self>> {
-        let facts: LoggedFacts = serde_json::from_slice(entry.payload).ok()?;
-        if facts.operation.is_empty() {
-            return Some(None);
-        }
+    /// Reads an entry with these facts; nothing where it has another form.
+    fn read(entry: &Entry<'_>, facts: LoggedFacts) -> Option<Self> {
         let fate = match entry.outcome {
             Outcome::Ok => CommitOutcome::Done,
             _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
             _ => CommitOutcome::Undone,
         };
-        Some(Some(Self {
+        Some(Self {
             id: undigits(&facts.operation)?,
             fate,
             action: entry.action.to_owned(),
@@ -146,7 +149,7 @@ impl LoggedOperation {
             is_put_back: false,
             unread: None,
             facts,
-        }))
+        })
     }
 
     /// Returns what an entry says that cannot be read otherwise: that there was such an operation,
