@@ -503,11 +503,9 @@ pub(crate) fn expand(prk: &hkdf::Prk, info: &[&[u8]], out: &mut [u8; 32]) {
     let filled = prk
         .expand(info, hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(out));
-    // HKDF-SHA256 refuses only outputs longer than 8,160 bytes.
-    debug_assert!(filled.is_ok(), "32 bytes are within HKDF's bound");
-    if filled.is_err() {
-        out.zeroize();
-    }
+    // HKDF-SHA256 refuses only outputs longer than 8,160 bytes. Whatever the reason, the key that is
+    // left then is known to everybody.
+    assert!(filled.is_ok(), "the provider derives no key of 32 bytes");
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use probity_format::frame::{
 use probity_format::limits::*;
 use probity_format::note::Signature;
 use probity_format::proof::{
-    Certified, EntryProof, Evidence, Grown, Identity, JournalFrame, Signers, TlogProof,
+    Certified, EntryProof, Evidence, Grown, Identity, JournalFrame, Newest, Signers, TlogProof,
 };
 use probity_format::record::{RECORD_BYTES, Record};
 use probity_format::row::{ROW_HEADER_BYTES, encode_row, row_bytes};
@@ -311,6 +311,7 @@ fn shown() -> Certified {
             size: 6,
             root: Hash::new([0x9C; 32]),
             path: vec![Hash::new([0x9D; 32])],
+            newest: None,
         }),
     }
 }
@@ -399,6 +400,69 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
             &[0, 0],
         ],
     );
+}
+
+#[test]
+fn a_proof_that_shows_the_newest_key_under_an_older_head_is_of_version_3() {
+    let frame = |byte: u8, section: &[u8]| JournalFrame {
+        record: record(),
+        path: vec![Hash::new([byte; 32])],
+        clear: Hash::new([byte; 32]),
+        section: section.to_vec(),
+    };
+    let extra = |proof: &EntryProof| {
+        let parsed = TlogProof::parse(&proof.encode().unwrap()).unwrap();
+        parsed.extra.unwrap()
+    };
+    let mut proof = shown_proof(StreamConfig::default());
+    let older = extra(&proof);
+    let Signers::Certified(shown) = &mut proof.signers else {
+        panic!("the proof shows a certificate");
+    };
+    shown.grown.as_mut().unwrap().newest = Some(Newest {
+        certificate: frame(0xA0, b"older"),
+        last: Some(frame(0xA1, b"older last")),
+    });
+    let newer = extra(&proof);
+    assert_eq!(older[4..6], 2_u16.to_le_bytes());
+    assert_eq!(newer[4..6], 3_u16.to_le_bytes());
+    let path = [0x9D; 32];
+    let at = older
+        .windows(32)
+        .rposition(|window| window == path)
+        .unwrap()
+        + 32;
+    assert_eq!(older[6..at], newer[6..at]);
+    let added = newer.len() - older.len();
+    joined(
+        &newer[at..at + added],
+        &[
+            &record().encode(),
+            &[1],
+            &[0xA0; 32],
+            &[0xA0; 32],
+            &5_u32.to_le_bytes(),
+            b"older",
+            &[1],
+            &record().encode(),
+            &[1],
+            &[0xA1; 32],
+            &[0xA1; 32],
+            &10_u32.to_le_bytes(),
+            b"older last",
+        ],
+    );
+    assert_eq!(older[at..], newer[at + added..]);
+    let parsed = EntryProof::parse(&proof.encode().unwrap()).unwrap();
+    assert_eq!(extra(&parsed), newer);
+    // The version says what is there: neither is read as the other.
+    for (bytes, version) in [(&older, 3_u16), (&newer, 2)] {
+        let mut text = TlogProof::parse(&proof.encode().unwrap()).unwrap();
+        let mut bytes = bytes.clone();
+        bytes[4..6].copy_from_slice(&version.to_le_bytes());
+        text.extra = Some(bytes);
+        assert!(EntryProof::parse(&text.encode()).is_err(), "{version}");
+    }
 }
 
 /// Formats a number with commas between thousands.

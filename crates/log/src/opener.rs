@@ -192,10 +192,26 @@ impl Opener {
         if self.erased_slot(pseudonym).is_none()
             && let Ok(history) = read_history(&self.files, &self.geometry, Some(&self.master))
         {
-            let mut erased = self.erased.write().unwrap_or_else(PoisonError::into_inner);
-            erased.extend(by_pseudonym(&history.erasures));
+            // Callers hold the slots, so the keys stay until the next check.
+            self.learn(by_pseudonym(&history.erasures));
         }
         self.erased_slot(pseudonym).is_some()
+    }
+
+    /// Takes over the erasures of the journal as it is now, and drops the keys that were read
+    /// before: an erasure counts from its entry on, and the key may stay in its slot for a while.
+    pub(crate) fn take_erasures(&self, erasures: &BTreeMap<u64, Erasure>) {
+        let now = by_pseudonym(erasures);
+        let pseudonyms: Vec<Pseudonym> = now.keys().copied().collect();
+        // The erasures first: a key that is gone without one is missing.
+        self.learn(now);
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        slots.forget(&pseudonyms);
+    }
+
+    fn learn(&self, erasures: HashMap<Pseudonym, u64>) {
+        let mut erased = self.erased.write().unwrap_or_else(PoisonError::into_inner);
+        erased.extend(erasures);
     }
 
     /// The key in the folder of keys that signs, as `history` knows it.

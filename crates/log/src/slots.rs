@@ -162,6 +162,8 @@ pub(crate) struct Slots {
     keys: HashMap<Pseudonym, SubjectKey>,
     /// Subjects whose keys are not used, though slots hold them.
     disowned: BTreeSet<Pseudonym>,
+    /// Subjects that the journal erased since the slots were read first.
+    erased: BTreeSet<Pseudonym>,
     unopened: BTreeMap<u64, Unopened>,
     /// Slots up to the last that opens or is empty: those behind are being written, or torn.
     count: u64,
@@ -190,6 +192,7 @@ impl Slots {
             version,
             keys: HashMap::new(),
             disowned: BTreeSet::new(),
+            erased: BTreeSet::new(),
             unopened: BTreeMap::new(),
             count: 0,
             durable: 0,
@@ -231,6 +234,16 @@ impl Slots {
         self.keys.retain(|pseudonym, _| !unkept.contains(pseudonym));
     }
 
+    /// Drops the keys of the subjects with these pseudonyms, which the journal erased, and reads
+    /// none of them again.
+    pub(crate) fn forget(&mut self, erased: &[Pseudonym]) {
+        for pseudonym in erased {
+            if self.keys.remove(pseudonym).is_some() {
+                self.erased.insert(*pseudonym);
+            }
+        }
+    }
+
     /// Reads the slots of `range`.
     fn read_from(
         &mut self,
@@ -248,7 +261,8 @@ impl Slots {
             }
             if let Ok(secret) = slot.open(wrapping, number) {
                 self.durable = self.durable.max(label.durable);
-                if !self.disowned.contains(&label.pseudonym) {
+                let unused = [&self.disowned, &self.erased];
+                if !unused.iter().any(|them| them.contains(&label.pseudonym)) {
                     self.keys.insert(label.pseudonym, secret.key);
                 }
                 self.count = self.count.max(next);
@@ -259,7 +273,8 @@ impl Slots {
                 self.count = self.count.max(next);
             }
             let pseudonym = label.pseudonym;
-            if is_empty && self.keys.contains_key(&pseudonym) {
+            let was_read = || self.erased.contains(&pseudonym);
+            if is_empty && (self.keys.contains_key(&pseudonym) || was_read()) {
                 // Erased since it was read first.
                 return Ok(());
             }

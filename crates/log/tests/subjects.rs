@@ -404,6 +404,33 @@ fn a_key_that_goes_while_the_log_is_read_is_damage_unless_the_journal_erased_it(
     }
 }
 
+/// A reader that was open during an erasure went on to read the person's entries with the key that
+/// it had read before.
+#[test]
+fn a_reader_that_was_open_during_an_erasure_reads_nothing_more_of_the_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log_about(folder.path(), &["anna", "bert"]);
+    let reader = Reader::open(&path, &root()).unwrap();
+    let now = || {
+        let mut found = Vec::new();
+        let read = reader.read::<LogError>(&Filter::default(), &mut |it| {
+            found.push((
+                it.erased,
+                it.entry.subjects.iter().next().map(str::to_owned),
+            ));
+            Ok(())
+        });
+        read.map(|()| found)
+    };
+    let [anna, bert] = ["anna", "bert"].map(|name| (false, Some(name.to_owned())));
+    assert_eq!(now().unwrap(), [anna, bert.clone()]);
+    let log = open(&path);
+    log.erase("anna").unwrap().unwrap();
+    assert_eq!(now().unwrap(), [(true, None), bert.clone()]);
+    log.close().unwrap();
+    assert_eq!(now().unwrap(), [(true, None), bert]);
+}
+
 /// M8: a log without its slots passed verification without the root key.
 #[test]
 fn slots_that_are_gone_are_missed_without_a_key() {

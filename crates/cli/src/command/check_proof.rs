@@ -230,6 +230,18 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
             "send the head that you keep to the operator and ask for a proof that leads on from it, made with: probity prove DIR \
              --index N --checkpoint FILE"
         }
+        EntryProofError::OlderKeyNotShown { .. } => {
+            "send the head that you keep to the operator and ask for a proof that shows it, made with: probity prove DIR --index N \
+             --checkpoint FILE; or check without it, with the newest key or a witness (--key, --witness)"
+        }
+        EntryProofError::NotFromKept { .. } => {
+            "give the chain of keys, which the operator makes with: probity keys chain DIR -o FILE, with --chain FILE, or keep a \
+             newer head of the journal and ask for a proof that leads on from it, made with: probity prove DIR --index N --checkpoint FILE"
+        }
+        EntryProofError::Replaced => {
+            "ask for a proof that was made since, with: probity prove DIR --index N, or give a head of the journal that you keep and \
+             on which the proof stands (--checkpoint FILE) or a witness that cosigned it (--witness FILE)"
+        }
         EntryProofError::ChainTooShort => {
             "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
         }

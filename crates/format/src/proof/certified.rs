@@ -92,6 +92,22 @@ pub struct Grown {
     pub root: Hash,
     /// The consistency proof (RFC 9162 section 2.1.4).
     pub path: Vec<Hash>,
+    /// The newest key under the older root; a proof of version 2 does not show it.
+    pub newest: Option<Newest>,
+}
+
+/// The frames of a journal that show which key was certified last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct Newest {
+    /// The frame that holds the certificate.
+    pub certificate: JournalFrame,
+    /// The journal's last frame, which names the certificate's frame as the newest; `None` if the
+    /// certificate is in the last frame.
+    pub last: Option<JournalFrame>,
 }
 
 /// The verified journal head of a proof.
@@ -99,6 +115,20 @@ pub(super) struct Told {
     /// The journal's checkpoint with all its signature lines.
     pub(super) note: SignedNote,
     pub(super) head: Checkpoint,
+    /// The newest key under the older head, if the proof shows it.
+    pub(super) older_key: Option<VerifierKey>,
+}
+
+/// How a journal compares with a head that the recipient remembers.
+pub(super) enum Compared<'a> {
+    /// It is that head.
+    Equal,
+    /// It grew from that head, under which this key was the newest; `None` if that is not shown.
+    Grown(Option<&'a VerifierKey>),
+    /// It is another history.
+    Other,
+    /// The proof shows no head of that size.
+    Unknown,
 }
 
 impl Certified {
@@ -111,11 +141,7 @@ impl Certified {
             put_bytes(out, line.bytes());
         }
         out.extend_from_slice(&self.witness);
-        self.certificate.encode(out);
-        put_count(out, usize::from(self.last.is_some()));
-        if let Some(last) = &self.last {
-            last.encode(out);
-        }
+        encode_newest(&self.certificate, self.last.as_ref(), out);
         out.extend_from_slice(&self.first_key);
         put_count(out, self.links.len());
         encode_links(&self.links, out);
@@ -124,22 +150,31 @@ impl Certified {
         if let Some(older) = &self.grown {
             out.extend_from_slice(older.root.as_bytes());
             put_path(out, &older.path);
+            if let Some(newest) = &older.newest {
+                encode_newest(&newest.certificate, newest.last.as_ref(), out);
+            }
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    /// Returns whether the proof shows which key was the newest under an older head.
+    pub(super) fn shows_older_key(&self) -> bool {
+        self.grown
+            .as_ref()
+            .is_some_and(|older| older.newest.is_some())
+    }
+
+    /// Reads the evidence of a proof, which `shows_older_key` by its version.
+    pub(super) fn decode(
+        reader: &mut Reader<'_>,
+        shows_older_key: bool,
+    ) -> Result<Self, DecodeError> {
         let size = reader.u64()?;
         let lines = reader.u8()?;
         let signatures = (0..lines)
             .map(|_| signature(reader))
             .collect::<Result<_, _>>()?;
         let witness = reader.array()?;
-        let certificate = JournalFrame::decode(reader)?;
-        let last = match reader.u8()? {
-            0 => None,
-            1 => Some(JournalFrame::decode(reader)?),
-            _ => return Err(reader.error("has several last frames of the journal")),
-        };
+        let Newest { certificate, last } = Newest::decode(reader)?;
         let first_key = reader.array()?;
         let count = usize::from(reader.u8()?);
         if count > PROOF_LINKS_MAX {
@@ -147,11 +182,17 @@ impl Certified {
         }
         let links = decode_links(count, Version::V3, reader)?;
         let grown = match reader.u64()? {
+            0 if shows_older_key => {
+                return Err(reader.error("shows no older head, which its version requires"));
+            }
             0 => None,
             size => Some(Grown {
                 size,
                 root: Hash::new(reader.array()?),
                 path: path(reader)?,
+                newest: shows_older_key
+                    .then(|| Newest::decode(reader))
+                    .transpose()?,
             }),
         };
         Ok(Self {
@@ -173,16 +214,20 @@ impl Certified {
         let keys = self.linked_keys(log)?;
         let root = self.certificate.root(self.size)?;
         let (note, head) = self.signed_head(log, root, keys.last())?;
-        if let Some(older) = &self.grown {
-            verify_consistency(older.size, self.size, &older.root, &root, &older.path)
-                .map_err(|_wrong| error("did not grow from the older head that the proof names"))?;
-        }
-        self.check_newest(&root)?;
+        let older = self.grown.as_ref();
+        let older_key = older.map(|older| older.check(log, self.size, &root));
+        let older_key = older_key.transpose()?.flatten();
+        check_newest(&self.certificate, self.last.as_ref(), self.size, &root)?;
         let certified = self.certificate.certified(log)?;
         if keys.last().is_none_or(|signer| *signer != certified) {
             return Err(error("is not signed by the newest key that it certifies"));
         }
-        Ok((keys, Told { note, head }))
+        let told = Told {
+            note,
+            head,
+            older_key,
+        };
+        Ok((keys, told))
     }
 
     /// Returns the first key and the keys along the links.
@@ -221,35 +266,6 @@ impl Certified {
         Ok((note, head))
     }
 
-    /// Checks that no later key is certified: the last frame is the certificate's, or names it as
-    /// the newest. Otherwise the holder of a replaced key could sign the current head, whose text
-    /// is public.
-    fn check_newest(&self, root: &Hash) -> Result<(), DecodeError> {
-        let frame = self.certificate.record.frame;
-        let Some(last) = &self.last else {
-            return if frame.checked_add(1) == Some(self.size) {
-                Ok(())
-            } else {
-                Err(error(
-                    "has frames behind the certificate, of which the proof shows none",
-                ))
-            };
-        };
-        if last.record.frame.checked_add(1) != Some(self.size) || last.record.frame == frame {
-            return Err(error("has another last frame than the proof shows"));
-        }
-        if last.root(self.size)? != *root {
-            return Err(error(
-                "has another root over its last frame than over the certificate",
-            ));
-        }
-        if last.newest()? == Some(frame) {
-            Ok(())
-        } else {
-            Err(error("certifies a newer key than the one in the proof"))
-        }
-    }
-
     /// Returns the signature lines with their names in the note; a line of the log itself has the
     /// journal's origin.
     fn name_lines(&self, origin: &str) -> Vec<Signature> {
@@ -258,6 +274,35 @@ impl Certified {
             _ => line.clone(),
         };
         self.signatures.iter().map(named).collect()
+    }
+}
+
+impl Newest {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let certificate = JournalFrame::decode(reader)?;
+        let last = match reader.u8()? {
+            0 => None,
+            1 => Some(JournalFrame::decode(reader)?),
+            _ => return Err(reader.error("has several last frames of the journal")),
+        };
+        Ok(Self { certificate, last })
+    }
+}
+
+impl Grown {
+    /// Checks that the tree of `size` leaves with this `root` grew from the older one, and returns
+    /// the key that was certified last in the older one, if the proof shows it.
+    fn check(&self, log: &str, size: u64, root: &Hash) -> Result<Option<VerifierKey>, DecodeError> {
+        verify_consistency(self.size, size, &self.root, root, &self.path)
+            .map_err(|_wrong| error("did not grow from the older head that the proof names"))?;
+        let Some(Newest { certificate, last }) = &self.newest else {
+            return Ok(None);
+        };
+        if certificate.root(self.size)? != self.root {
+            return Err(error("has another older root over the certificate there"));
+        }
+        check_newest(certificate, last.as_ref(), self.size, &self.root)?;
+        certificate.certified(log).map(Some)
     }
 }
 
@@ -342,19 +387,74 @@ impl JournalFrame {
     }
 }
 
+/// Checks that the journal of `size` frames with this `root` certifies no key later than in
+/// `certificate`: the last frame is the certificate's, or names it as
+/// the newest. Otherwise the holder of a replaced key could sign the current head, whose text
+/// is public.
+fn check_newest(
+    certificate: &JournalFrame,
+    last: Option<&JournalFrame>,
+    size: u64,
+    root: &Hash,
+) -> Result<(), DecodeError> {
+    let frame = certificate.record.frame;
+    let Some(last) = last else {
+        return if frame.checked_add(1) == Some(size) {
+            Ok(())
+        } else {
+            Err(error(
+                "has frames behind the certificate, of which the proof shows none",
+            ))
+        };
+    };
+    if last.record.frame.checked_add(1) != Some(size) || last.record.frame == frame {
+        return Err(error("has another last frame than the proof shows"));
+    }
+    if last.root(size)? != *root {
+        return Err(error(
+            "has another root over its last frame than over the certificate",
+        ));
+    }
+    if last.newest()? == Some(frame) {
+        Ok(())
+    } else {
+        Err(error("certifies a newer key than the one in the proof"))
+    }
+}
+
+fn encode_newest(certificate: &JournalFrame, last: Option<&JournalFrame>, out: &mut Vec<u8>) {
+    certificate.encode(out);
+    put_count(out, usize::from(last.is_some()));
+    if let Some(last) = last {
+        last.encode(out);
+    }
+}
+
 fn error(reason: &'static str) -> DecodeError {
     DecodeError::new("journal", 0, reason)
 }
 
 impl Told {
-    /// Returns whether this head equals `kept`, a head of the journal that the recipient remembers,
-    /// or extends it. `None` if the proof shows no head of that size.
-    pub(super) fn grew_from(&self, kept: &Checkpoint, grown: Option<&Grown>) -> Option<bool> {
+    /// Compares this head with `kept`, a head of the journal that the recipient remembers.
+    pub(super) fn compared(&self, kept: &Checkpoint, grown: Option<&Grown>) -> Compared<'_> {
         if kept.size() == self.head.size() {
-            return Some(kept.root() == self.head.root());
+            return Compared::of_equal_size(kept, &self.head);
         }
-        let older = grown.filter(|older| older.size == kept.size())?;
-        Some(older.root == *kept.root())
+        match grown.filter(|older| older.size == kept.size()) {
+            None => Compared::Unknown,
+            Some(older) if older.root == *kept.root() => Compared::Grown(self.older_key.as_ref()),
+            Some(_) => Compared::Other,
+        }
+    }
+}
+
+impl Compared<'_> {
+    pub(super) fn of_equal_size(kept: &Checkpoint, head: &Checkpoint) -> Self {
+        if kept.root() == head.root() {
+            Self::Equal
+        } else {
+            Self::Other
+        }
     }
 }
 

@@ -100,6 +100,18 @@ impl KeyChain {
         self.links.is_empty()
     }
 
+    /// Returns whether `key` is one of its keys, none of them verified.
+    pub(super) fn holds(&self, key: &VerifierKey) -> bool {
+        let mut later = self.links.iter();
+        self.first == *key.key() || later.any(|link| link.successor == *key.key())
+    }
+
+    /// Returns the public key that it ends with.
+    pub(super) fn newest(&self) -> &[u8; PUBLIC_KEY_BYTES] {
+        let last = self.links.last();
+        last.map_or(&self.first, |link| &link.successor)
+    }
+
     /// Verifies the certificates after `known`, and returns its public key and those of all later
     /// keys.
     ///

@@ -34,7 +34,10 @@ use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
 /// Version of proofs with a record of version 2, and of version 3.
-const VERSIONS: [(u16, Version); 2] = [(1, Version::V2), (2, Version::V3)];
+const VERSIONS: [(u16, Version); 3] =
+    [(1, Version::V2), (2, Version::V3), (OLDER_KEY, Version::V3)];
+/// Version of proofs that show the newest key under an older head of the journal.
+const OLDER_KEY: u16 = 3;
 
 /// The proof of one entry. It contains the entry, so it is personal data: the type has no `Debug`.
 #[expect(
@@ -136,7 +139,10 @@ impl EntryProof {
         out.extend_from_slice(MAGIC);
         let mut versions = VERSIONS.into_iter();
         let version = versions.find(|(_, of_log)| *of_log == self.record.version());
-        let version = version.map_or(0, |(version, _)| version);
+        let version = match &self.signers {
+            Signers::Certified(certified) if certified.shows_older_key() => OLDER_KEY,
+            _ => version.map_or(0, |(version, _)| version),
+        };
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
@@ -210,7 +216,7 @@ impl EntryProof {
         let (identity, signers) = match version {
             Version::V2 => decode_listed(&mut reader)?,
             Version::V3 => {
-                let certified = Box::new(Certified::decode(&mut reader)?);
+                let certified = Box::new(Certified::decode(&mut reader, found == OLDER_KEY)?);
                 let is_named = code != Evidence::ENTRY;
                 let identity = is_named.then(|| Identity::decode(version, &mut reader));
                 (identity.transpose()?, Signers::Certified(certified))

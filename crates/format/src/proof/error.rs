@@ -57,6 +57,21 @@ pub enum EntryProofError {
         /// Size of the head in the proof.
         size: u64,
     },
+    /// The journal in the proof grew from the remembered head, and the proof, of version 2, does not
+    /// show which key was the newest under that.
+    OlderKeyNotShown {
+        /// Size of the remembered head.
+        kept: u64,
+    },
+    /// Nothing leads from the key that was the newest under the remembered head to the key that
+    /// signed.
+    NotFromKept {
+        /// Size of the remembered head.
+        kept: u64,
+    },
+    /// The chain of keys shows that a key in the proof was replaced, and neither a cosignature nor
+    /// the proof's own head vouches.
+    Replaced,
     /// The remembered head is of the journal of another log.
     OtherHead {
         /// The origin of the remembered head.
@@ -105,6 +120,9 @@ impl EntryProofError {
                 | Self::NotCosigned { .. }
                 | Self::CosignedEarlier { .. }
                 | Self::NotCompared { .. }
+                | Self::OlderKeyNotShown { .. }
+                | Self::NotFromKept { .. }
+                | Self::Replaced
                 | Self::OtherHead { .. }
                 | Self::ChainTooShort
         )
@@ -122,6 +140,9 @@ impl EntryProofError {
             | Self::NotCosigned { .. }
             | Self::CosignedEarlier { .. }
             | Self::NotCompared { .. }
+            | Self::OlderKeyNotShown { .. }
+            | Self::NotFromKept { .. }
+            | Self::Replaced
             | Self::OtherHead { .. }
             | Self::Chain(_)
             | Self::ChainTooShort
@@ -166,6 +187,17 @@ impl fmt::Display for EntryProofError {
             Self::NotCompared { kept, size } => write!(
                 f,
                 "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
+            ),
+            Self::OlderKeyNotShown { kept } => write!(
+                f,
+                "the journal in the proof grew from the head of {kept} frames that you keep, and the proof does not show which key was the newest there: a key replaced before could have continued it"
+            ),
+            Self::NotFromKept { kept } => write!(
+                f,
+                "nothing leads from the newest key under the head of {kept} frames that you keep to the key that signed: a key replaced before could have continued the journal"
+            ),
+            Self::Replaced => f.write_str(
+                "the chain of keys shows that the key that signed, or one that leads to it, was replaced by another",
             ),
             Self::OtherHead { kept, log } => write!(
                 f,
@@ -212,6 +244,9 @@ impl core::error::Error for EntryProofError {
             | Self::NotCosigned { .. }
             | Self::CosignedEarlier { .. }
             | Self::NotCompared { .. }
+            | Self::OlderKeyNotShown { .. }
+            | Self::NotFromKept { .. }
+            | Self::Replaced
             | Self::OtherHead { .. }
             | Self::OtherHistory { .. }
             | Self::ChainTooShort => None,

@@ -12,7 +12,7 @@ mod trust;
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use certified::{Certified, Grown, JournalFrame};
+pub use certified::{Certified, Grown, JournalFrame, Newest};
 pub use chain::KeyChain;
 pub use entry::{EntryProof, Identity, Proved, Signers};
 pub use error::EntryProofError;

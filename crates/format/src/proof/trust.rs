@@ -1,11 +1,11 @@
 //! The recipient's trust: a known key, and further conditions that a proof must fulfil.
 
-use super::certified::{Certified, Told, journal_origin};
+use super::certified::{Certified, Compared, Told, journal_origin};
 use super::chain::KeyChain;
 use super::error::EntryProofError;
 use crate::checkpoint::Checkpoint;
 use crate::cosignature::WitnessKey;
-use crate::note::VerifierKey;
+use crate::note::{PUBLIC_KEY_BYTES, VerifierKey};
 
 /// The conditions that a proof is checked with. Each must hold, whatever the form of the proof: a
 /// condition that the proof cannot show is an error.
@@ -18,13 +18,15 @@ pub struct Trust<'a> {
     /// A key of the log: any signing key, or its witness key, which has the name
     /// `LOG/streams/journal`.
     pub key: &'a VerifierKey,
-    /// The certificates after that key, needed if the proof begins with a later key.
+    /// The certificates after that key, needed if the proof begins with a later key. A key that
+    /// they show as replaced is refused, unless the proof's journal is `journal` or cosigned.
     pub chain: Option<&'a KeyChain>,
     /// A witness that must have cosigned the journal's head in the proof; the witness key is then
     /// accepted.
     pub witness: Option<Witness<'a>>,
     /// A head of the journal that the recipient remembers; the witness key is then accepted. It
-    /// needs no signature.
+    /// needs no signature. If it is older than the proof's, the key that was the newest there must
+    /// lead to the one that signed.
     pub journal: Option<&'a Checkpoint>,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Vouched {
     pub(super) cosigned: Option<u64>,
     /// Size of the remembered head that the journal equals or extends.
     pub(super) kept: Option<u64>,
+    /// True if the journal's head in the proof is the remembered one or is cosigned.
+    is_own_head: bool,
 }
 
 impl Trust<'_> {
@@ -92,31 +96,59 @@ impl Trust<'_> {
             witness,
             journal,
         } = *self;
-        let vouched = Vouched {
-            kept: journal.map(|kept| offer.grew_from(kept)).transpose()?,
-            cosigned: witness.map(|one| offer.cosigned(one)).transpose()?,
-        };
         if let Some(chain) = chain {
             offer.suits(chain)?;
         }
+        let is_equal = journal
+            .map(|kept| offer.grew_from(kept, chain))
+            .transpose()?;
+        let cosigned = witness.map(|one| offer.cosigned(one)).transpose()?;
+        let vouched = Vouched {
+            kept: journal.map(Checkpoint::size),
+            cosigned,
+            is_own_head: is_equal == Some(true) || cosigned.is_some(),
+        };
+        if let Some(chain) = chain.filter(|_| !vouched.is_own_head) {
+            offer.is_newest_in(chain)?;
+        }
         if offer.is_witness(key) {
             offer.check_witness(key, vouched)?;
-        } else if !offer.leads_from(key) {
+        } else if !offer.leads_from(key.key()) {
             let chain = chain.ok_or(EntryProofError::UnknownKey)?;
-            let followed = chain.follow(key).map_err(EntryProofError::Chain)?;
-            // From each of these keys the proof's own links lead to the key that signed the
-            // journal.
-            if !offer.keys.iter().any(|key| followed.contains(key.key())) {
-                return Err(EntryProofError::ChainTooShort);
-            }
+            offer.follows(chain, key)?;
         }
         Ok(vouched)
     }
 }
 
 impl Offer<'_> {
-    fn leads_from(&self, key: &VerifierKey) -> bool {
-        self.keys.iter().any(|led| led.key() == key.key())
+    fn leads_from(&self, key: &[u8; PUBLIC_KEY_BYTES]) -> bool {
+        self.keys.iter().any(|led| led.key() == key)
+    }
+
+    /// Checks that `chain` leads from `key` to one of the proof's keys, from each of which the
+    /// proof's own links lead to the key that signed the journal.
+    fn follows(&self, chain: &KeyChain, key: &VerifierKey) -> Result<(), EntryProofError> {
+        let followed = chain.follow(key).map_err(EntryProofError::Chain)?;
+        if self.keys.iter().any(|key| followed.contains(key.key())) {
+            Ok(())
+        } else {
+            Err(EntryProofError::ChainTooShort)
+        }
+    }
+
+    /// Checks that `chain` shows none of the proof's keys as replaced by a key that is not the
+    /// proof's. Otherwise the holder of the replaced key could have signed.
+    fn is_newest_in(&self, chain: &KeyChain) -> Result<(), EntryProofError> {
+        let mut latest_first = self.keys.iter().rev();
+        let Some(shared) = latest_first.find(|key| chain.holds(key)) else {
+            return Ok(());
+        };
+        if self.leads_from(chain.newest()) {
+            return Ok(());
+        }
+        chain.follow(shared).map_err(EntryProofError::Chain)?;
+        Err(EntryProofError::Replaced)
     }
 
     /// Returns whether `key` is the witness key, which certifies no other key. It is recognised by
@@ -140,8 +172,13 @@ impl Offer<'_> {
         }
     }
 
-    /// Checks that the journal equals or extends `kept`, and returns the size of `kept`.
-    fn grew_from(&self, kept: &Checkpoint) -> Result<u64, EntryProofError> {
+    /// Checks that the journal equals `kept`, or grew from it under the keys that were certified
+    /// from there on. Returns whether it is equal.
+    fn grew_from(
+        &self,
+        kept: &Checkpoint,
+        chain: Option<&KeyChain>,
+    ) -> Result<bool, EntryProofError> {
         let journal = journal_origin(self.log);
         if kept.origin() != journal {
             return Err(EntryProofError::OtherHead {
@@ -151,20 +188,42 @@ impl Offer<'_> {
         }
         // A proof of version 1 about an entry of the journal has the journal's head as its
         // checkpoint.
-        let (size, grew) = if self.journal.is_none() && self.checkpoint.origin() == journal {
-            let head = self.checkpoint;
-            let same = (head.size() == kept.size()).then(|| head.root() == kept.root());
-            (head.size(), same)
+        let head = self.checkpoint;
+        let (size, compared) = if self.journal.is_none() && head.origin() == journal {
+            let is_comparable = head.size() == kept.size();
+            let compared = is_comparable.then(|| Compared::of_equal_size(kept, head));
+            (head.size(), compared.unwrap_or(Compared::Unknown))
         } else {
             let (told, shown) = self.shown("a head of the journal")?;
-            (told.head.size(), told.grew_from(kept, shown.grown.as_ref()))
+            (told.head.size(), told.compared(kept, shown.grown.as_ref()))
         };
         let kept = kept.size();
-        match grew {
-            Some(true) => Ok(kept),
-            Some(false) => Err(EntryProofError::OtherHistory { kept }),
-            None => Err(EntryProofError::NotCompared { kept, size }),
+        match compared {
+            Compared::Equal => Ok(true),
+            Compared::Other => Err(EntryProofError::OtherHistory { kept }),
+            Compared::Unknown => Err(EntryProofError::NotCompared { kept, size }),
+            Compared::Grown(None) => Err(EntryProofError::OlderKeyNotShown { kept }),
+            Compared::Grown(Some(key)) => {
+                self.continues(key, chain, kept)?;
+                Ok(false)
+            }
         }
+    }
+
+    /// Checks that `key`, the newest under a remembered head of `kept` frames, leads to the key
+    /// that signed.
+    fn continues(
+        &self,
+        key: &VerifierKey,
+        chain: Option<&KeyChain>,
+        kept: u64,
+    ) -> Result<(), EntryProofError> {
+        if self.leads_from(key.key()) {
+            return Ok(());
+        }
+        let chain = chain.filter(|chain| chain.holds(key));
+        let chain = chain.ok_or(EntryProofError::NotFromKept { kept })?;
+        self.follows(chain, key)
     }
 
     /// Returns the time at which `witness` cosigned the journal's head.

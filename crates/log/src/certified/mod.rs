@@ -8,7 +8,7 @@ use probity_format::geometry::Geometry;
 use probity_format::limits::PROOF_LINKS_MAX;
 use probity_format::note::{PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey};
 use probity_format::proof::{
-    Certified, Grown, JournalFrame, KeyChain, consistency_proof, inclusion_proof,
+    Certified, Grown, JournalFrame, KeyChain, Newest, consistency_proof, inclusion_proof,
 };
 use probity_format::stream::StreamName;
 use probity_format::tile::TileReader;
@@ -40,6 +40,9 @@ fn of_journal(reason: &'static str) -> ProveError {
 /// The reason why no proof uses a head of the journal that the log signed: a crash leaves the
 /// checkpoint behind it.
 pub(crate) const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
+
+/// The reason why a head of the journal shows no key that signs.
+const NO_KEY: &str = "covers no certificate of a signing key yet, so it shows no key to go on from: give a newer head of the journal";
 
 /// A head of the journal.
 pub(crate) struct Head {
@@ -83,14 +86,11 @@ impl Certifying<'_> {
         grown: Option<Grown>,
         recipient: Option<&VerifierKey>,
     ) -> Result<Certified, ProveError> {
-        let frame = self.certificate_frame(head.signer)?;
-        let (first_key, links) = self.links(recipient, head.signer)?;
         let size = head.checkpoint.size();
-        let name = StreamName::journal();
-        let identity = Identity::journal(self.geometry);
-        let mut records = Records::new(self.files, &name, identity, size);
-        let mut shown = |frame| self.journal_frame(&mut records, frame, size);
-        let last = size.saturating_sub(1);
+        let older = grown.as_ref();
+        let older = older.map(|older| self.history.certificates_within(older.size));
+        let (first_key, links) = self.links(recipient, head.signer, older)?;
+        let Newest { certificate, last } = self.newest_key(head.signer, size, size)?;
         let origin = head.checkpoint.origin();
         let unnamed = |line: &Signature| match line.name() {
             name if name == origin => Signature::new("", line.id(), line.bytes().to_vec()),
@@ -100,35 +100,55 @@ impl Certifying<'_> {
             size,
             signatures: head.note.signatures().iter().map(unnamed).collect(),
             witness: self.geometry.witness().map_or([0; 32], |key| *key.key()),
-            certificate: shown(frame)?,
-            last: (frame != last).then(|| shown(last)).transpose()?,
+            certificate,
+            last,
             first_key,
             links,
             grown,
         })
     }
 
-    /// Frame `frame` of the journal, which has `records` and `size` frames.
+    /// Shows that the key at `place` of the chain is the newest in the first `size` of the journal's
+    /// `stored` frames.
+    fn newest_key(&self, place: usize, size: u64, stored: u64) -> Result<Newest, LogError> {
+        let frame = self.certificate_frame(place)?;
+        let name = StreamName::journal();
+        let identity = Identity::journal(self.geometry);
+        let mut records = Records::new(self.files, &name, identity, stored);
+        let mut shown = |frame| self.journal_frame(&mut records, frame, size, stored);
+        let last = size.saturating_sub(1);
+        Ok(Newest {
+            certificate: shown(frame)?,
+            last: (frame != last).then(|| shown(last)).transpose()?,
+        })
+    }
+
+    /// Frame `frame` of the journal, which has `records` of its `stored` frames, with the path to
+    /// the root over the first `size` of them.
     fn journal_frame(
         &self,
         records: &mut Records<'_>,
         frame: u64,
         size: u64,
+        stored: u64,
     ) -> Result<JournalFrame, LogError> {
         let record = records.of_frame(frame)?;
         let record = record.ok_or_else(|| broken("does not cover the key's certificate"))?;
         let bytes = records.stored(&record)?;
         let bytes = bytes.ok_or_else(|| broken("has a damaged frame where a proof needs it"))?;
-        let stored = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
-        let section = stored.clear.sections.first();
-        let leaves = stored.sealed_leaves();
+        let parsed = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
+        let section = parsed.clear.sections.first();
+        let leaves = parsed.sealed_leaves();
         let (Some(section), [clear, _]) = (section, leaves.as_slice()) else {
             return Err(broken("has a frame of several sections"));
         };
+        // The tiles of an earlier size may be gone. Those of a later one have its nodes.
+        let mut tiles = tiles(self.files, &StreamName::journal(), stored);
+        let path = inclusion_proof(frame, size, |level, index| tiles.node(level, index));
         Ok(JournalFrame {
-            path: tree_path(self.files, &StreamName::journal(), frame, size)?,
+            path: path.map_err(|error| broken(&with_cause(&error)))?,
             clear: *clear,
-            section: stored.sealed(section).to_vec(),
+            section: parsed.sealed(section).to_vec(),
             record,
         })
     }
@@ -174,7 +194,8 @@ impl Certifying<'_> {
         Ok((self.opened(note), head))
     }
 
-    /// The proof that the journal grew from `older` to `head`; nothing where they are one.
+    /// The proof that the journal grew from `older` to `head`, and the newest key under `older`;
+    /// nothing where they are one.
     fn growth(&self, older: &Checkpoint, head: &Checkpoint) -> Result<Option<Grown>, ProveError> {
         let (old, size) = (older.size(), head.size());
         if old == size && older.root() == head.root() || old == 0 {
@@ -189,19 +210,26 @@ impl Certifying<'_> {
         let mut tiles = tiles(self.files, &name, size);
         let path = consistency_proof(old, size, |level, index| tiles.node(level, index));
         let path = path.map_err(|error| broken(&with_cause(&error)))?;
+        let place = self.history.certificates_within(old);
+        if place == 0 {
+            return Err(of_journal(NO_KEY));
+        }
         Ok(Some(Grown {
             size: old,
             root: *older.root(),
             path,
+            newest: Some(self.newest_key(place, old, size)?),
         }))
     }
 
     /// The links from the recipient's key to the one at `signer`, where they are few; otherwise
-    /// none, and the key at `signer`.
+    /// none, and the key at `signer`. They also lead from the key at `older`, the newest under a
+    /// head that the recipient keeps, where they are few.
     fn links(
         &self,
         recipient: Option<&VerifierKey>,
         signer: usize,
+        older: Option<usize>,
     ) -> Result<([u8; PUBLIC_KEY_BYTES], Vec<Link>), ProveError> {
         let key = |reason| ProveError::Key { reason };
         let is_witness = |known: &VerifierKey| {
@@ -217,21 +245,22 @@ impl Certifying<'_> {
                 found.ok_or_else(|| key("is none of this log's"))?
             }
         };
-        let links = self.history.certificates.get(first..signer);
-        let links = links.ok_or_else(|| {
-            key("is a later one than the key that signed the journal's head, and leads to later ones only")
-        })?;
-        let is_short = links.len() <= PROOF_LINKS_MAX;
-        if !is_short && recipient.is_some() {
+        if first > signer {
+            return Err(key(
+                "is a later one than the key that signed the journal's head, and leads to later ones only",
+            ));
+        }
+        let is_short = |from: &usize| signer.saturating_sub(*from) <= PROOF_LINKS_MAX;
+        if !is_short(&first) && recipient.is_some() {
             return Err(key("is too many keys older than the one that signed"));
         }
-        let (from, links) = if is_short {
-            (first, links)
-        } else {
-            (signer, &[][..])
-        };
-        let from = self.history.keys.get(from);
-        let (from, _) = from.ok_or_else(|| key("is none of this log's"))?;
+        let earlier = older.map(|older| older.min(first));
+        let mut places = [earlier, Some(first), older].into_iter().flatten();
+        let from = places.find(is_short).unwrap_or(signer);
+        let none = || key("is none of this log's");
+        let links = self.history.certificates.get(from..signer);
+        let links = links.ok_or_else(none)?;
+        let (from, _) = self.history.keys.get(from).ok_or_else(none)?;
         Ok((*from.key(), links.iter().map(|(link, _)| *link).collect()))
     }
 }

@@ -35,6 +35,8 @@ impl Verifier<'_> {
                 Err(error) if is_strange(&error) => return Ok(None),
                 history => history?,
             };
+            // A reader may have been opened before an erasure.
+            opener.take_erasures(&history.erasures);
             // Frames that the checkpoint covers and the keys do not open may have certified a later
             // key. They are a fault of their own.
             let claimed = self.claimed_size(&StreamName::journal())?;

@@ -19,6 +19,8 @@ use crate::storage::Memory;
 use crate::verify::{VerifyOptions, verify_at};
 use crate::{Log, Options};
 
+mod grown;
+
 /// Ten years of hourly keys.
 const TEN_YEARS: u64 = 87_600;
 /// Entries beside the one that is proved, in one frame.
