@@ -420,7 +420,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 5, this program knows 4"),
+        said.contains("format version 6, this program knows 5"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");

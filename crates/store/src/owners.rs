@@ -153,7 +153,7 @@ impl<'txn> Owners<'txn> {
             let row = self.row(slot)?;
             let row = row.ok_or_else(|| Fail::broken("the subject of a key"))?;
             if row.check.is_some_and(|check| check != keys.check) {
-                return Err(slots.is_of_another_time(slot));
+                return Err(Slots::is_of_another_time(slot));
             }
             keys.is_proven.store(true, Ordering::Relaxed);
         }

@@ -178,7 +178,7 @@ impl Slots {
     }
 
     /// Returns the failure of a slot whose key is not the one that the data knows.
-    pub(crate) fn is_of_another_time(&self, slot: Slot) -> Fail {
+    pub(crate) fn is_of_another_time(slot: Slot) -> Fail {
         let text = format!(
             "the key of subject {} is not the one that the data was sealed under: the file of keys is of another time; put \
              back both files of the store from one backup, of one time",

@@ -157,7 +157,8 @@ fn wipe(
         }
         Ok(())
     });
-    let result = wiped.and(file.end_wiping());
+    let ended = file.end_wiping();
+    let result = wiped.and(ended);
     if result.is_err() {
         // Zeros that were not synced may never reach the disk.
         file.forget_wiping()?;
@@ -179,7 +180,10 @@ mod tests {
     #[test]
     fn a_wiping_whose_end_is_noticed_late_has_no_longer_pause() {
         let mut wiping = Wiping::under_way(|| Ok(()));
-        std::thread::sleep(Duration::from_millis(2 * WIPE_MILLISECONDS));
+        let began = Stopwatch::start();
+        while began.elapsed() < Duration::from_millis(2 * WIPE_MILLISECONDS) {
+            std::thread::yield_now();
+        }
         assert!(wiping.is_ready());
         wiping.finish().unwrap();
         assert_eq!(wiping.pause, Duration::from_millis(WIPE_MILLISECONDS));

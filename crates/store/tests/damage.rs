@@ -4,6 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::disallowed_methods,
     reason = "a test may fail loudly, and damages files"
 )]
@@ -55,7 +56,9 @@ fn opened(path: &Path) -> Store {
 /// The reply to a command; none where the store failed.
 fn asked(store: &Store, words: &[&str]) -> Option<String> {
     let (mut commands, mut command) = (Commands::default(), Command::default());
-    words.iter().for_each(|word| command.push(word.as_bytes()));
+    for word in words {
+        command.push(word.as_bytes());
+    }
     commands.push(command);
     let (sender, receiver) = channel();
     store.ask(store.client(), commands, move |answer| {
