@@ -411,7 +411,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     let mark = path.join("data/probity-store.toml");
     let newer = fs::read_to_string(&mark)
         .unwrap()
-        .replace("version = 4", "version = 5");
+        .replace("version = 5", "version = 6");
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -420,7 +420,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 5, this program knows 4"),
+        said.contains("format version 6, this program knows 5"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");

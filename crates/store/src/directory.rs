@@ -20,7 +20,7 @@ use crate::seal::{BLOCK_BYTES, Sealer};
 use crate::sealed_file::{Recovery, SealedFile};
 use crate::slots::Slots;
 use crate::store::Options;
-use crate::subject::SubjectOf;
+use crate::subject::{Slot, SubjectOf};
 
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -37,6 +37,8 @@ pub(crate) struct Directory {
     is_unsure: bool,
     /// Files of before that lost their name here alone, because they are links or have other names.
     kept_elsewhere: Vec<PathBuf>,
+    /// Blocks of an older file that did not open while it was repaired.
+    unopened_blocks: usize,
     cache_bytes: usize,
     subject_of: SubjectOf,
     /// The lock on the directory itself, which nobody can exchange unseen for another file. Fields
@@ -110,6 +112,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         generation: 0,
         is_unsure: false,
         kept_elsewhere: Vec::new(),
+        unopened_blocks: 0,
         cache_bytes: options.cache_bytes,
         subject_of: options.subject_of.clone(),
         _lock: lock,
@@ -117,16 +120,18 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
     let data = match found {
         Some(Found::Sealed(mark)) => {
             let (database, file) = directory.existing(&mark, Changes::Written)?;
-            let slots = directory.slots(&mark)?;
+            let next = rewrite::next_slot(&database);
+            let next = next.map_err(OpenError::of_file(&mark.data_path(path)))?;
+            let slots = directory.slots(&mark, next)?;
             Data {
                 database,
                 file,
                 slots,
             }
         }
-        Some(Found::Unbound(mark)) => {
+        Some(Found::Unbound(mark) | Found::Uncounted(mark)) => {
             let (before, _) = directory.existing(&mark, Changes::Forgotten)?;
-            let slots = directory.slots(&mark)?;
+            let slots = directory.slots(&mark, Slot::NOBODY)?;
             directory.advance(Some((&before, Some(&slots))))?
         }
         Some(Found::Unowned(mark)) => {
@@ -197,7 +202,8 @@ impl Directory {
         if file.metadata().map_err(at(&path))?.len() <= BLOCK_BYTES as u64 {
             return Err(gone());
         }
-        let opened = self.sealed(file, &path, key, changes)?;
+        let (opened, unopened_blocks) = self.sealed(file, &path, key, changes)?;
+        self.unopened_blocks = unopened_blocks;
         let is_begun = rewrite::is_begun(&opened.0).map_err(OpenError::of_file(&path))?;
         is_begun.then_some(opened).ok_or_else(gone)
     }
@@ -236,10 +242,11 @@ impl Directory {
         }
     }
 
-    /// The keys of subjects that belong to the file that the mark names.
-    fn slots(&self, mark: &Mark) -> Result<Slots, OpenError> {
+    /// The keys of subjects that belong to the file that the mark names, which has given out those below `next`.
+    fn slots(&self, mark: &Mark, next: Slot) -> Result<Slots, OpenError> {
         let path = mark.slots_path(&self.path);
-        let opened = Slots::open(&path, mark.slots_key(&self.root.0), self.subject_of.clone());
+        let (wrapping, subject_of) = (mark.slots_key(&self.root.0), self.subject_of.clone());
+        let opened = Slots::open(&path, wrapping, subject_of, next);
         opened.map_err(|source| OpenError::Subjects { path, source })
     }
 
@@ -275,7 +282,7 @@ impl Directory {
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
         let path = half(&mark.data_path(&self.path));
         let file = create_anew(&path).map_err(at(&path))?;
-        let (database, file) = self.sealed(file, &path, key, Changes::Written)?;
+        let ((database, file), _) = self.sealed(file, &path, key, Changes::Written)?;
         let slots_path = half(&mark.slots_path(&self.path));
         let slots = Slots::create(
             &slots_path,
@@ -310,6 +317,12 @@ impl Directory {
     /// Takes the files of before that lost their name here alone: their content stays elsewhere.
     pub(crate) fn take_kept_elsewhere(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.kept_elsewhere)
+    }
+
+    /// Returns the number of blocks of an older file that did not open while it was repaired: torn by a power cut, or
+    /// damaged.
+    pub(crate) const fn unopened_blocks(&self) -> usize {
+        self.unopened_blocks
     }
 
     /// Returns whether nothing more may be written, because an opening could take the other file.
@@ -387,16 +400,21 @@ impl Directory {
         Ok(())
     }
 
+    /// Opens a database in a file; returns also how many blocks did not open while it was repaired.
     fn sealed(
         &self,
         file: File,
         path: &Path,
         key: Secret,
         changes: Changes,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<(Opened, usize), OpenError> {
         let sealer = Sealer::new(key)
             .map_err(|_refused| at(path)(io::Error::other("the system gives no random bytes")))?;
-        let recovery = Recovery::of(&file).map_err(at(path))?;
+        let recovery = match changes {
+            // A commit counts once all its blocks were synced: none that counts is ever torn.
+            Changes::Written => Recovery::default(),
+            Changes::Forgotten => Recovery::of(&file).map_err(at(path))?,
+        };
         let file = SealedFile::new(file, sealer, recovery.clone()).map_err(at(path))?;
         let mut builder = Database::builder();
         builder.set_cache_size(self.cache_bytes);
@@ -407,8 +425,8 @@ impl Directory {
             }
         };
         let database = opened.map_err(|error| OpenError::of_file(path)(error.into()))?;
-        recovery.end();
-        Ok((database, file))
+        let unopened_blocks = recovery.end();
+        Ok(((database, file), unopened_blocks))
     }
 }
 

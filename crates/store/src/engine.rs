@@ -2,6 +2,7 @@
 //! transaction of the file.
 
 use std::error::Error as _;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -18,6 +19,7 @@ use crate::limits::{
     ANSWER_BYTES_MAX, FREE_BYTES, GROUP_MILLISECONDS, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS,
     SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
+use crate::live::FORM_UNKNOWN;
 use crate::open_error::OpenError;
 use crate::owners::Owners;
 use crate::random::unguessable;
@@ -60,9 +62,14 @@ pub(crate) enum EngineError {
     /// The file failed.
     #[error(transparent)]
     File(#[from] redb::Error),
-    /// Removed data could neither be wiped nor left behind in an old file.
+    /// Removed data could not be left behind in an old file.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
+    /// Removed data could not be overwritten.
+    #[error(
+        "what was removed was not overwritten: {0}; repair the disk, or put the files of the store back from a backup, all of one time, and start again"
+    )]
+    Wiping(io::Error),
     /// The mark may name the old file or the new one.
     #[error(
         "the mark of the store was not replaced; free space or repair the disk, and start again"
@@ -107,6 +114,9 @@ impl Engine {
             // A file that is synced once a second also keeps the map of its free pages, so that
             // after a crash it is open at once; where every change waits that would cost too much.
             transaction.set_quick_repair(self.options.sync == Sync::EverySecond);
+            // A commit counts once all its blocks are synced. So none of them is ever torn, and one that does not open
+            // is damage, and not taken for a commit that was cut off.
+            transaction.set_two_phase_commit(true);
             let mut held = Held::new();
             let end = self.serve(&transaction, &mut held);
             let end = match end {
@@ -145,13 +155,27 @@ impl Engine {
         }
     }
 
-    /// Goes on with the wiping of free blocks. If that fails, a rewriting takes removed data off
-    /// the disk.
-    fn wipe(&mut self) -> Result<(), RewriteError> {
-        match self.wiping.go_on(&self.data.database, &self.data.file) {
-            Ok(()) => Ok(()),
-            Err(_not_wiped) => self.rewrite(),
+    /// Goes on with the wiping of free blocks. Where the form of the file is not known, a rewriting takes removed data off the
+    /// disk. A disk without room for that keeps nobody from the data, or from removing more of it: it is done later.
+    fn wipe(&mut self) -> Result<(), EngineError> {
+        let Err(error) = self.wiping.go_on(&self.data.database, &self.data.file) else {
+            return Ok(());
+        };
+        match error.kind() {
+            io::ErrorKind::StorageFull => {}
+            FORM_UNKNOWN => match self.rewrite() {
+                Ok(()) => return Ok(()),
+                Err(_) if self.directory.is_unsure() => return Err(EngineError::Mark),
+                Err(error) if error.is_full => {
+                    let halves = self.directory.wipe();
+                    halves.map_err(|error| EngineError::Wiping(io::Error::other(error)))?;
+                }
+                Err(error) => return Err(error.into()),
+            },
+            _ => return Err(EngineError::Wiping(error)),
         }
+        self.wiping.put_off();
+        Ok(())
     }
 
     /// Closes the file, wipes the blocks that its last commits freed, and gives up unused slots.
@@ -171,19 +195,26 @@ impl Engine {
         let wiped = wiping.end(&file);
         // Slots that are not given back cost room and nothing else.
         let _kept = slots.give_back();
-        Ok(wiped.map_err(redb::Error::Io)?)
+        match wiped {
+            // The next opening does it.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            wiped => wiped.map_err(EngineError::Wiping),
+        }
     }
 
     /// Goes on in a file that holds nothing that was removed.
     fn rewrite(&mut self) -> Result<(), RewriteError> {
         let failed = |error: OpenError| {
             let source = error.source().map(|source| format!(": {source}"));
-            RewriteError(format!("{error}{}", source.unwrap_or_default()))
+            RewriteError {
+                is_full: error.is_full(),
+                cause: format!("{error}{}", source.unwrap_or_default()),
+            }
         };
         let old = self.directory.old(&self.data).map_err(failed)?;
         let old = old.map_err(|path| {
             let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
-            RewriteError(format!("{} {text}", path.display()))
+            RewriteError::new(format!("{} {text}", path.display()))
         })?;
         // Whatever the wiping came to, its file is removed.
         let _ended = self.wiping.finish();
@@ -289,14 +320,21 @@ fn is_due(sync: Sync, since: Stopwatch, requests: usize) -> bool {
 
 /// Writes the facts of a new store, or reads those of an old one.
 fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Error> {
-    let transaction = data.database.begin_write()?;
+    let mut transaction = data.database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    let is_begun = Owners::are_known(&transaction)?;
     let mut facts = match Facts::load(&transaction, [unguessable(0), unguessable(1)]) {
         Ok(facts) => facts,
         Err(fail) => return Err(failure(fail)),
     };
     let left = Owners::new(&transaction, Some(&data.slots), &mut facts.erasures).left_undestroyed();
     let left = left.map_err(failure)?;
-    transaction.commit()?;
+    if is_begun {
+        // Nothing was written: a full disk keeps nobody from the data.
+        transaction.abort()?;
+    } else {
+        transaction.commit()?;
+    }
     data.slots.destroy(&left).map_err(redb::Error::Io)?;
     facts.erasures.destroyed = left;
     let mut shared = Shared {

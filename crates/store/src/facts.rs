@@ -17,6 +17,8 @@ pub(crate) const FACTS: TableDefinition<'_, &'static str, u64> = TableDefinition
 /// Ids that are taken out of the file at once.
 const IDS_AT_ONCE: u64 = 1024;
 const ID_FACT: &str = "next id";
+/// The first slot that was never given to a subject; none before the first was given.
+pub(crate) const SLOT_FACT: &str = "next slot";
 const SECRET_FACTS: [&str; 2] = ["secret 0", "secret 1"];
 
 /// Facts of the store that outlive a transaction.

@@ -18,6 +18,8 @@ pub const SWEEP_MILLISECONDS: u64 = 100;
 pub const WIPE_MILLISECONDS: u64 = 200;
 /// The pause after a wiping, as a multiple of its duration.
 pub const WIPE_PAUSE_FACTOR: u32 = 20;
+/// Milliseconds until free blocks are wiped again after the disk had no room for it.
+pub const WIPE_RETRY_MILLISECONDS: u64 = 5000;
 /// Blocks that are looked at while the file is locked for a wiping.
 pub const WIPED_AT_ONCE: u64 = 64;
 /// Longest time in milliseconds that a change waits for the disk where commands do not wait for it.
@@ -60,7 +62,7 @@ pub const DRAW_STEPS: u64 = 64;
 /// Default elements that one SCAN looks at.
 pub const SCAN_COUNT: u64 = 10;
 /// The store's format version.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// Keys of subjects that are made at once.
 pub const SLOTS_AT_ONCE: u64 = 256;
 /// Keys of subjects that are kept at hand.

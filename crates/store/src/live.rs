@@ -14,6 +14,9 @@ use crate::sealed_file::SealedFile;
 /// Bytes of the header that are read.
 pub(crate) const HEAD_BYTES: usize = 320;
 
+/// The kind of error where the file is not of the form that is known. One that was damaged is another.
+pub(crate) const FORM_UNKNOWN: io::ErrorKind = io::ErrorKind::Unsupported;
+
 const MAGIC: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const SLOT_PLACES: [usize; 2] = [64, 192];
 const FORMAT: u8 = 3;
@@ -195,5 +198,5 @@ fn long(bytes: &[u8], at: usize) -> io::Result<u64> {
 
 fn strange(what: &str) -> io::Error {
     let text = format!("{what} of the store's file is not of the form that is known");
-    io::Error::new(io::ErrorKind::InvalidData, text)
+    io::Error::new(FORM_UNKNOWN, text)
 }

@@ -28,6 +28,8 @@ const UNSEALED_VERSION: u32 = 1;
 const UNOWNED_VERSION: u32 = 2;
 /// The format in which the key of the file was sealed for no version and no generation.
 const UNBOUND_VERSION: u32 = 3;
+/// The format whose data did not say which keys of subjects had been given out.
+const UNCOUNTED_VERSION: u32 = 4;
 /// Fields that a mark may have.
 const FIELDS: [&str; 4] = ["version", "generation", "id", "key"];
 
@@ -43,6 +45,8 @@ pub(crate) enum Found {
     Unowned(Mark),
     /// A store of version 3, whose mark is bound to nothing.
     Unbound(Mark),
+    /// A store of version 4, whose data does not say which keys of subjects were given out.
+    Uncounted(Mark),
     /// A store.
     Sealed(Mark),
 }
@@ -52,7 +56,10 @@ impl Found {
     pub(crate) const fn generation(&self) -> u64 {
         match self {
             Self::Unsealed | Self::Begun => 0,
-            Self::Unowned(mark) | Self::Unbound(mark) | Self::Sealed(mark) => mark.generation,
+            Self::Unowned(mark)
+            | Self::Unbound(mark)
+            | Self::Uncounted(mark)
+            | Self::Sealed(mark) => mark.generation,
         }
     }
 }
@@ -220,6 +227,7 @@ fn parsed(version: u32, text: &str) -> Option<Found> {
         UNOWNED_VERSION | UNBOUND_VERSION if is_bare => Some(Found::Begun),
         UNOWNED_VERSION => Mark::of(version, &fields).map(Found::Unowned),
         UNBOUND_VERSION => Mark::of(version, &fields).map(Found::Unbound),
+        UNCOUNTED_VERSION => Mark::of(version, &fields).map(Found::Uncounted),
         FORMAT_VERSION => Mark::of(version, &fields).map(Found::Sealed),
         _ => None,
     }

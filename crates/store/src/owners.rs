@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use redb::{ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use redb::{ReadableTable as _, ReadableTableMetadata as _, TableHandle as _, WriteTransaction};
+
+use crate::facts::{FACTS, SLOT_FACT};
 use crate::fail::Fail;
 use crate::record::number;
 use crate::slots::Slots;
-use crate::subject::Slot;
+use crate::subject::{CHECK_BYTES, Slot, SubjectKeys};
 use crate::table::{Definition, ID_BYTES, LazyTable};
 
 /// A digest of each subject's name, with its slot.
 const SUBJECTS: Definition = Definition::new("subjects");
-/// A slot, to how many keys it has and what its subject is found by.
+/// A slot, to how many keys it has, by what its key is known, and what its subject is found by.
 const SLOTS: Definition = Definition::new("slots");
 /// Slots that are still to be destroyed.
 const ERASED: Definition = Definition::new("erased");
@@ -28,8 +32,41 @@ pub(crate) struct Erasures {
     pub(crate) destroyed: Vec<Slot>,
 }
 
+/// Bytes of the digest of a subject's name.
+const DIGEST_BYTES: usize = 32;
+
+/// A subject that has keys.
+struct Row {
+    /// The number of its keys.
+    count: u64,
+    /// By which its slot's key is known; none in a file of an older format.
+    check: Option<[u8; CHECK_BYTES]>,
+    digest: Vec<u8>,
+}
+
+impl Row {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (count, rest) = bytes.split_at_checked(ID_BYTES)?;
+        let (check, digest) = rest.split_at_checked(rest.len().checked_sub(DIGEST_BYTES)?)?;
+        Some(Self {
+            count: number(count)?,
+            check: match check {
+                [] => None,
+                check => Some(check.try_into().ok()?),
+            },
+            digest: digest.to_vec(),
+        })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let check = self.check.as_ref().map_or(&[][..], |check| &check[..]);
+        [&self.count.to_be_bytes()[..], check, &self.digest].concat()
+    }
+}
+
 /// The owners of keys within one transaction.
 pub(crate) struct Owners<'txn> {
+    transaction: &'txn WriteTransaction,
     /// The keys of subjects; none in a file of an older format, which knows no subjects.
     slots: Option<&'txn Slots>,
     subjects: LazyTable<'txn>,
@@ -46,6 +83,7 @@ impl<'txn> Owners<'txn> {
         erasures: &'txn mut Erasures,
     ) -> Self {
         Self {
+            transaction,
             slots,
             subjects: LazyTable::new(transaction, SUBJECTS),
             in_use: LazyTable::new(transaction, SLOTS),
@@ -53,6 +91,12 @@ impl<'txn> Owners<'txn> {
             erasures,
             changed: false,
         }
+    }
+
+    /// Returns whether a file has the tables of owners, which an opening makes.
+    pub(crate) fn are_known(transaction: &WriteTransaction) -> Result<bool, redb::Error> {
+        let mut tables = transaction.list_tables()?;
+        Ok(tables.any(|it| it.name() == ERASED.name()))
     }
 
     /// Returns whether anything was written.
@@ -76,7 +120,7 @@ impl<'txn> Owners<'txn> {
     /// Returns the digest of the name of a subject that is there.
     pub(crate) fn digest_of(&self, slot: Slot) -> Result<Vec<u8>, Fail> {
         let row = self.row(slot)?;
-        row.map(|(_, digest)| digest)
+        row.map(|row| row.digest)
             .ok_or_else(|| Fail::broken("a subject"))
     }
 
@@ -87,7 +131,7 @@ impl<'txn> Owners<'txn> {
         };
         let known = self.subjects.table()?.get(digest)?;
         if let Some(known) = known.and_then(|known| number(known.value())).map(Slot) {
-            if slots.keys(known)?.is_some() {
+            if self.keys(slots, known)?.is_some() {
                 return Ok(known);
             }
             // Older data was put back, of before the erasure of a subject that now comes back.
@@ -96,29 +140,57 @@ impl<'txn> Owners<'txn> {
         }
         let slot = slots.take();
         let slot = slot.map_err(|error| Fail::Store(redb::Error::Io(error)))?;
-        self.put_slot(slot, digest)?;
+        self.put_slot(slots, slot, digest)?;
         Ok(slot)
     }
 
+    /// Returns the keys of a subject, once the data says that they are its own; none if they were destroyed.
+    pub(crate) fn keys(&self, slots: &Slots, slot: Slot) -> Result<Option<Arc<SubjectKeys>>, Fail> {
+        let Some(keys) = slots.keys(slot)? else {
+            return Ok(None);
+        };
+        if !keys.is_proven.load(Ordering::Relaxed) {
+            let row = self.row(slot)?;
+            let row = row.ok_or_else(|| Fail::broken("the subject of a key"))?;
+            if row.check.is_some_and(|check| check != keys.check) {
+                return Err(Slots::is_of_another_time(slot));
+            }
+            keys.is_proven.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(keys))
+    }
+
     /// Makes `slot` the one of a subject that has no keys yet.
-    fn put_slot(&mut self, slot: Slot, digest: &[u8]) -> Result<(), Fail> {
-        self.changed = true;
+    fn put_slot(&mut self, slots: &Slots, slot: Slot, digest: &[u8]) -> Result<(), Fail> {
+        let keys = slots.keys(slot)?.filter(|_| slot != Slot::NOBODY);
+        let keys = keys.ok_or_else(|| Fail::broken("a key that nobody had"))?;
         let id = slot.0.to_be_bytes();
+        if self.in_use.table()?.get(id.as_slice())?.is_some() {
+            return Err(Fail::broken("a key of a subject that another was to get"));
+        }
+        self.changed = true;
+        let mut facts = self.transaction.open_table(FACTS)?;
+        let given = facts.get(SLOT_FACT)?.map_or(0, |value| value.value());
+        facts.insert(SLOT_FACT, given.max(slot.0.saturating_add(1)))?;
+        drop(facts);
         self.subjects.table_mut()?.insert(digest, id.as_slice())?;
-        let row = [&0_u64.to_be_bytes()[..], digest].concat();
+        let row = Row {
+            count: 0,
+            check: Some(keys.check),
+            digest: digest.to_vec(),
+        };
         let table = self.in_use.table_mut()?;
-        table.insert(id.as_slice(), row.as_slice())?;
+        table.insert(id.as_slice(), row.encode().as_slice())?;
         Ok(())
     }
 
-    /// Returns the number of a slot's keys, and the digest of its subject's name.
-    fn row(&self, slot: Slot) -> Result<Option<(u64, Vec<u8>)>, Fail> {
+    /// Returns what the data says of a slot in use.
+    fn row(&self, slot: Slot) -> Result<Option<Row>, Fail> {
         let id = slot.0.to_be_bytes();
         let Some(row) = self.in_use.table()?.get(id.as_slice())? else {
             return Ok(None);
         };
-        let split = row.value().split_at_checked(ID_BYTES);
-        let row = split.and_then(|(count, digest)| Some((number(count)?, digest.to_vec())));
+        let row = Row::decode(row.value());
         row.map(Some).ok_or_else(|| Fail::broken("a subject"))
     }
 
@@ -127,19 +199,17 @@ impl<'txn> Owners<'txn> {
         if slot == Slot::NOBODY {
             return Ok(());
         }
-        let row = self.row(slot)?;
-        let counted = row.and_then(|(count, digest)| {
-            let count = count.checked_add_signed(change)?;
-            Some((count, digest))
+        let counted = self.row(slot)?.and_then(|row| {
+            let count = row.count.checked_add_signed(change)?;
+            Some(Row { count, ..row })
         });
-        let (count, digest) = counted.ok_or_else(|| Fail::broken("a subject"))?;
-        if count == 0 {
+        let row = counted.ok_or_else(|| Fail::broken("a subject"))?;
+        if row.count == 0 {
             self.erasures.erasing.insert(slot);
         }
-        let row = [&count.to_be_bytes()[..], &digest].concat();
         self.changed = true;
         let (id, table) = (slot.0.to_be_bytes(), self.in_use.table_mut()?);
-        table.insert(id.as_slice(), row.as_slice())?;
+        table.insert(id.as_slice(), row.encode().as_slice())?;
         Ok(())
     }
 
@@ -148,7 +218,10 @@ impl<'txn> Owners<'txn> {
     pub(crate) fn end(&mut self) -> Result<Vec<Slot>, Fail> {
         let mut ended = Vec::new();
         for slot in std::mem::take(&mut self.erasures.erasing) {
-            let Some((0, digest)) = self.row(slot)? else {
+            let Some(Row {
+                count: 0, digest, ..
+            }) = self.row(slot)?
+            else {
                 continue;
             };
             let id = slot.0.to_be_bytes();

@@ -358,7 +358,7 @@ impl<'txn> Records<'txn> {
                 let split = rest.split_first_chunk::<ID_BYTES>();
                 let (slot, sealed) = split.ok_or_else(|| Fail::broken("a key"))?;
                 let slot = Slot(u64::from_be_bytes(*slot));
-                let Some(keys) = slots.keys(slot)? else {
+                let Some(keys) = self.owners.keys(slots, slot)? else {
                     return Ok(None);
                 };
                 Ok(Some((slot, keys.open_name(NO_ID, sealed)?)))

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use redb::{Database, StorageError, TableHandle as _, WriteTransaction};
+use redb::{Database, ReadableDatabase as _, StorageError, TableHandle as _, WriteTransaction};
 
-use crate::facts::{FACTS, Facts};
+use crate::facts::{FACTS, Facts, SLOT_FACT};
 use crate::fail::Fail;
 use crate::limits::DATABASES;
 use crate::random::unguessable;
@@ -83,6 +83,13 @@ pub(crate) fn is_begun(database: &Database) -> Result<bool, redb::Error> {
     Ok(found)
 }
 
+/// Returns the first key of a subject that was never given out.
+pub(crate) fn next_slot(database: &Database) -> Result<Slot, redb::Error> {
+    let table = database.begin_read()?.open_table(FACTS)?;
+    let next = table.get(SLOT_FACT)?.map(|value| value.value());
+    Ok(next.map_or(Slot::NOBODY, Slot))
+}
+
 /// Returns whether a program that knew subjects wrote the file: each makes their tables when it
 /// opens a file.
 pub(crate) fn knows_subjects(database: &Database) -> Result<bool, redb::Error> {
@@ -119,6 +126,10 @@ fn copy_facts(read: &WriteTransaction, write: &WriteTransaction) -> Result<(), F
     let (source, mut target) = (read.open_table(FACTS)?, write.open_table(FACTS)?);
     for row in source.iter()? {
         let (name, number) = row?;
+        // Keys of subjects are given out anew.
+        if name.value() == SLOT_FACT {
+            continue;
+        }
         target.insert(name.value(), number.value())?;
     }
     Ok(())

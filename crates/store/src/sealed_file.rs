@@ -1,5 +1,6 @@
 //! The file as redb sees it: pages in clear; on the disk every page but the header is sealed.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -61,10 +62,17 @@ impl Written {
     }
 }
 
-/// True while the file is repaired after a crash. Then a page that does not open may be a torn one,
-/// which redb's own checksums tell. At any other time it is damage.
-#[derive(Debug, Clone)]
-pub(crate) struct Recovery(Arc<AtomicBool>);
+/// The repair of a file of an older format after a crash. Its commits could count before their blocks were synced, so that a
+/// page that does not open may be a torn one, which redb's own checksums tell. At any other time it is damage.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recovery(Arc<Repair>);
+
+#[derive(Debug, Default)]
+struct Repair {
+    is_under_way: AtomicBool,
+    /// Blocks that did not open.
+    unopened: Mutex<BTreeSet<u64>>,
+}
 
 impl Recovery {
     /// Reads the state from the header of a file.
@@ -75,16 +83,25 @@ impl Recovery {
         }
         let [state] = state;
         let is_torn = state & NOT_CLOSED != 0 && state & TWO_PHASES == 0;
-        Ok(Self(Arc::new(AtomicBool::new(is_torn))))
+        Ok(Self(Arc::new(Repair {
+            is_under_way: AtomicBool::new(is_torn),
+            unopened: Mutex::default(),
+        })))
     }
 
-    /// Ends the repair: the database is open.
-    pub(crate) fn end(&self) {
-        self.0.store(false, Ordering::Release);
+    /// Ends the repair: the database is open. Returns how many blocks did not open.
+    pub(crate) fn end(&self) -> usize {
+        self.0.is_under_way.store(false, Ordering::Release);
+        self.unopened().len()
     }
 
     fn is_under_way(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.is_under_way.load(Ordering::Acquire)
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        let unopened = self.0.unopened.lock();
+        unopened.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,13 +161,25 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Overwrites a block with zeros. One that was never written may have no room on the disk yet, and gets none.
+    /// Overwrites a block with zeros. Where nothing was ever written the disk may have no room yet, and none is taken: a
+    /// disk that is full must not keep removed data.
     fn clear(&self, number: u64) -> io::Result<()> {
         const ZEROS: [u8; SEALED_BYTES] = [0; SEALED_BYTES];
         let mut found = ZEROS;
-        self.0.file.read_exact_at(&mut found, physical(number))?;
-        if found != ZEROS {
-            self.0.file.write_all_at(&ZEROS, physical(number))?;
+        let (start, end) = (physical(number), physical(number + 1));
+        self.0.file.read_exact_at(&mut found, start)?;
+        let mut at = start;
+        // The disk has room by pages of the file, in which blocks do not begin.
+        while at < end {
+            let next = end.min((at / BLOCK + 1) * BLOCK);
+            let part = usize::try_from(at - start).unwrap_or_default()
+                ..usize::try_from(next - start).unwrap_or_default();
+            let holds = found.get(part.clone()).unwrap_or_default();
+            if holds.iter().any(|byte| *byte != 0) {
+                let zeros = ZEROS.get(part).ok_or_else(refused)?;
+                self.0.file.write_all_at(zeros, at)?;
+            }
+            at = next;
         }
         Ok(())
     }
@@ -159,6 +188,13 @@ impl SealedFile {
     pub(crate) fn end_wiping(&self) -> io::Result<()> {
         self.written().guarded = None;
         self.0.file.sync_data()
+    }
+
+    /// Notes that every free block may hold something again.
+    pub(crate) fn forget_wiping(&self) -> io::Result<()> {
+        let mut written = self.written();
+        written.ever = BlockSet::up_to(blocks(&self.0.file)?);
+        Ok(())
     }
 
     /// Returns the number of blocks.
@@ -183,7 +219,10 @@ impl SealedFile {
         match self.0.sealer.open(number, sealed, block) {
             Ok(()) => Ok(()),
             Err(BlockError::Refused) => Err(refused()),
-            Err(_not_opened) if self.0.recovery.is_under_way() => {
+            Err(not_opened) if self.0.recovery.is_under_way() => {
+                if not_opened == BlockError::Damaged {
+                    self.0.recovery.unopened().insert(number);
+                }
                 block.fill(0);
                 Ok(())
             }
@@ -333,7 +372,10 @@ mod tests {
 
     fn file(recovery: bool) -> (SealedFile, Recovery) {
         let sealer = Sealer::new(Secret::new([7; 32])).unwrap();
-        let recovery = Recovery(Arc::new(AtomicBool::new(recovery)));
+        let recovery = Recovery(Arc::new(Repair {
+            is_under_way: AtomicBool::new(recovery),
+            unopened: Mutex::default(),
+        }));
         let file = tempfile::tempfile().unwrap();
         (
             SealedFile::new(file, sealer, recovery.clone()).unwrap(),
@@ -367,6 +409,28 @@ mod tests {
         assert!(file.read(BLOCK, &mut [0; 2 * BLOCK_BYTES]).is_err());
     }
 
+    /// A block lies in two pages of the file. Of one that a full disk had cut off, the wiping took room for the other.
+    #[test]
+    fn a_wiping_takes_no_room_on_the_disk() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let (file, _recovery) = file(false);
+        file.set_len(20 * BLOCK).unwrap();
+        let part = vec![1; 100];
+        file.0.file.write_all_at(&part, physical(8)).unwrap();
+        file.0.file.sync_all().unwrap();
+        let room = || file.0.file.metadata().unwrap().blocks();
+        let before = room();
+        file.forget_wiping().unwrap();
+        file.begin_wiping().unwrap();
+        file.wipe(0..20, &BlockSet::default()).unwrap();
+        file.end_wiping().unwrap();
+        assert_eq!(room(), before);
+        let mut found = [1; 100];
+        file.0.file.read_exact_at(&mut found, physical(8)).unwrap();
+        assert_eq!(found, [0; 100]);
+    }
+
     #[test]
     fn a_block_that_does_not_open_is_torn_while_redb_repairs_and_damage_otherwise() {
         let (file, recovery) = file(true);
@@ -376,7 +440,7 @@ mod tests {
         let mut read = [9; BLOCK_BYTES];
         file.read(2 * BLOCK, &mut read).unwrap();
         assert_eq!(read, [0; BLOCK_BYTES]);
-        recovery.end();
+        assert_eq!(recovery.end(), 1);
         assert!(file.read(2 * BLOCK, &mut read).is_err());
         file.read(BLOCK, &mut read).unwrap();
         assert_eq!(read, [1; BLOCK_BYTES]);

@@ -70,15 +70,20 @@ impl Slots {
         read.is_ok() && unwrapped(wrapping, SLOT_LABEL, NAMES, &slot).is_some()
     }
 
-    /// The file at `path`.
+    /// The file at `path`, of which the data has given out the keys below `given`.
     pub(crate) fn open(
         path: &Path,
         wrapping: WrappingKey,
         subject_of: SubjectOf,
+        given: Slot,
     ) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         // Slots that nobody took before a crash are left: which those are, an older copy of the data cannot say.
-        let next = file.metadata()?.len().div_ceil(SLOT_BYTES as u64);
+        let length = file.metadata()?.len();
+        let next = length.div_ceil(SLOT_BYTES as u64);
+        if length < place(given) {
+            return Err(cut(length, given));
+        }
         let mut slot = [0; SLOT_BYTES];
         file.read_exact_at(&mut slot, 0)?;
         let names = unwrapped(&wrapping, SLOT_LABEL, NAMES, &slot);
@@ -172,6 +177,19 @@ impl Slots {
         Ok(())
     }
 
+    /// Returns the failure of a slot whose key is not the one that the data knows.
+    pub(crate) fn is_of_another_time(slot: Slot) -> Fail {
+        let text = format!(
+            "the key of subject {} is not the one that the data was sealed under: the file of keys is of another time; put \
+             back both files of the store from one backup, of one time",
+            slot.0
+        );
+        Fail::Store(redb::Error::Io(io::Error::new(
+            io::ErrorKind::InvalidData,
+            text,
+        )))
+    }
+
     fn read(&self, slot: Slot) -> Result<Option<Secret>, Fail> {
         let mut bytes = [0; SLOT_BYTES];
         let read = self.file.read_exact_at(&mut bytes, place(slot));
@@ -243,6 +261,16 @@ fn unwrapped(
 
 fn labelled(label: &[u8], slot: Slot) -> Vec<u8> {
     [label, &slot.0.to_be_bytes()].concat()
+}
+
+/// The file is shorter than the keys that were given out: another subject would be given the key of one that is there.
+fn cut(length: u64, given: Slot) -> io::Error {
+    let text = format!(
+        "it has {length} bytes, and the data has given out keys up to byte {}: it was cut, or is an older copy; put back \
+         both files of the store from one backup, of one time; nothing was changed",
+        place(given)
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 const fn place(slot: Slot) -> u64 {

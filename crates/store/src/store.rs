@@ -88,6 +88,7 @@ impl Default for Options {
 pub struct Store {
     path: PathBuf,
     kept_elsewhere: Vec<PathBuf>,
+    unopened_blocks: usize,
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
     /// True once nothing more may begin.
@@ -186,6 +187,7 @@ impl Store {
         let path = directory.to_owned();
         let (mut directory, data) = open(directory, &options)?;
         let kept_elsewhere = directory.take_kept_elsewhere();
+        let unopened_blocks = directory.unopened_blocks();
         let (sender, receiver): (_, Receiver<Message>) = channel();
         let memory = Memory::new(options.waiting_bytes_max);
         let closing = Arc::<AtomicBool>::default();
@@ -198,6 +200,7 @@ impl Store {
         Ok(Self {
             path,
             kept_elsewhere,
+            unopened_blocks,
             sender,
             engine: Some(engine),
             closing,
@@ -254,6 +257,12 @@ impl Store {
         &self.kept_elsewhere
     }
 
+    /// Returns the number of blocks that did not open while a store of an older format was repaired after a crash: torn
+    /// by a power cut, or damaged. The last change before the crash may be missing where there are any.
+    pub const fn unopened_blocks(&self) -> usize {
+        self.unopened_blocks
+    }
+
     /// Returns whether an open store carries out nothing more, because its files failed.
     /// [`Self::close`] returns the reason.
     pub fn has_failed(&self) -> bool {
@@ -269,7 +278,7 @@ impl Store {
     /// When there is no room for it, or the store has failed. Whatever became of it, nothing stored is lost.
     pub fn rewrite(&self) -> Result<(), RewriteError> {
         let (sender, receiver) = channel();
-        let gone = || RewriteError("the store has failed or was closed".to_owned());
+        let gone = || RewriteError::new("the store has failed or was closed".to_owned());
         let sent = self.sender.send(Message::Rewrite(sender));
         sent.map_err(|_closed| gone())?;
         receiver.recv().map_err(|_closed| gone())?
@@ -307,8 +316,21 @@ impl Drop for Store {
 
 /// The store was not rewritten: removed data may still be on the disk.
 #[derive(Debug, thiserror::Error)]
-#[error("the store was not rewritten: {0}")]
-pub struct RewriteError(pub(crate) String);
+#[error("the store was not rewritten: {cause}")]
+pub struct RewriteError {
+    pub(crate) cause: String,
+    /// True if the disk is full.
+    pub(crate) is_full: bool,
+}
+
+impl RewriteError {
+    pub(crate) fn new(cause: String) -> Self {
+        Self {
+            cause,
+            is_full: false,
+        }
+    }
+}
 
 /// Reason why a store was not closed: it had failed, and may lack changes that were answered.
 #[derive(Debug, thiserror::Error)]

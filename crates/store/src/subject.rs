@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use aws_lc_rs::aead::{
     AES_256_GCM, AES_256_GCM_SIV, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey,
@@ -18,6 +19,9 @@ const TAG_BYTES: usize = 16;
 const NAMES_INFO: &[u8] = b"probity/store/names/v1";
 const VALUES_INFO: &[u8] = b"probity/store/values/v1";
 const PLACES_INFO: &[u8] = b"probity/store/places/v1";
+const CHECK_INFO: &[u8] = b"probity/store/check/v1";
+/// Bytes by which the data knows the key of a subject.
+pub(crate) const CHECK_BYTES: usize = 16;
 const NAME_LABEL: &[u8; 16] = b"probity/store/n1";
 const VALUE_LABEL: &[u8; 16] = b"probity/store/v1";
 
@@ -66,6 +70,10 @@ pub(crate) struct SubjectKeys {
     values: LessSafeKey,
     /// Under which names are placed.
     pub(crate) places: [u64; 2],
+    /// By which the data knows this key: a key of another time under the same number is not taken for it.
+    pub(crate) check: [u8; CHECK_BYTES],
+    /// True once the data has said that this is the key of its subject.
+    pub(crate) is_proven: AtomicBool,
 }
 
 impl SubjectKeys {
@@ -74,7 +82,10 @@ impl SubjectKeys {
         let (low, high) = places.split_at(16);
         let (first, second) = low.split_at(8);
         debug_assert_eq!(high.len(), 16, "half of it is used");
+        let check = derived(secret, CHECK_INFO)?;
         Ok(Self {
+            check: *check.first_chunk().ok_or_else(refused)?,
+            is_proven: AtomicBool::new(false),
             names: key(&AES_256_GCM_SIV, &*derived(secret, NAMES_INFO)?)?,
             values: key(&AES_256_GCM, &*derived(secret, VALUES_INFO)?)?,
             places: [

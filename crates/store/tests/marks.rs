@@ -184,7 +184,7 @@ fn a_damaged_mark_is_named_and_costs_nothing() {
         &b"version = 3\n"[..],
         b"version = 2\n",
         b"version = 0\n",
-        b"version = 4\n",
+        b"version = 5\n",
         b"\xff",
         &[0; 5000],
     ] {
@@ -193,7 +193,7 @@ fn a_damaged_mark_is_named_and_costs_nothing() {
         let named = matches!(error, OpenError::Mark { .. } | OpenError::Newer { .. });
         assert!(named, "{error}");
     }
-    fs::write(path.join(MARK), [&mark[..], b"version = 4\n"].concat()).unwrap();
+    fs::write(path.join(MARK), [&mark[..], b"version = 5\n"].concat()).unwrap();
     assert!(
         matches!(refused(&path), OpenError::Mark { .. }),
         "a line twice"
@@ -219,9 +219,9 @@ fn a_store_is_taken_for_no_other_version_and_no_other_generation() {
     store.rewrite().unwrap();
     store.close().unwrap();
     let mark = fs::read(path.join(MARK)).unwrap();
-    for version in ["1", "2", "3"] {
+    for version in ["1", "2", "3", "4"] {
         let changed = format!("version = {version}");
-        change_mark(&path, |text| text.replace("version = 4", &changed));
+        change_mark(&path, |text| text.replace("version = 5", &changed));
         let error = refused(&path);
         assert!(matches!(error, OpenError::Mark { .. }), "{error}");
         fs::write(path.join(MARK), &mark).unwrap();
@@ -230,7 +230,7 @@ fn a_store_is_taken_for_no_other_version_and_no_other_generation() {
     let slots = path.join("store.2.subjects");
     let subjects = fs::read(&slots).unwrap();
     fs::remove_file(&slots).unwrap();
-    change_mark(&path, |text| text.replace("version = 4", "version = 2"));
+    change_mark(&path, |text| text.replace("version = 5", "version = 2"));
     assert!(matches!(refused(&path), OpenError::WrongKey(_)));
     fs::write(&slots, subjects).unwrap();
     fs::write(path.join(MARK), &mark).unwrap();
@@ -550,7 +550,7 @@ fn a_pipe_in_the_place_of_a_file_is_waited_for_by_nobody() {
     fs::remove_file(&key).unwrap();
     fs::rename(&away, &key).unwrap();
     let mark = fs::read(path.join(MARK)).unwrap();
-    change_mark(&path, |text| text.replace("version = 4", "version = 3"));
+    change_mark(&path, |text| text.replace("version = 5", "version = 3"));
     pipe(&path.join("store.0.sealed"));
     let error = Store::open(&path, options()).unwrap_err();
     assert!(matches!(error, OpenError::Mark { .. }), "{error}");

@@ -98,6 +98,9 @@ fn a_string_of_holes_takes_no_time() {
     for _ in 0..50 {
         assert_eq!(place.says("BITCOUNT s"), b":3\r\n");
         assert_eq!(place.says("BITCOUNT s 1 -1 BIT"), b":3\r\n");
+        // A range that ends before it begins is empty before the unit is looked at.
+        assert_eq!(place.says("BITCOUNT s -1 -5 x"), b":0\r\n");
+        assert_eq!(place.says("BITCOUNT s -5 -1 x"), b"-ERR syntax error\r\n");
         assert!(
             place
                 .says("INCR s")

@@ -281,6 +281,7 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
         failure.because(error)
     })?;
     warn_of_old_files(&store);
+    warn_of_unopened_blocks(&store, folder);
     key_file::warn_if_open(&key_path, "the key of the store,");
     if !has_key {
         note(&format!(
@@ -302,14 +303,40 @@ pub(super) fn warn_of_old_files(store: &Store) {
     }
 }
 
-/// Returns a function that gives the subjects of a store's key under the policy, one per line.
+/// Warns of a store of an older format in which blocks did not open after a crash.
+pub(super) fn warn_of_unopened_blocks(store: &Store, folder: &Path) {
+    let blocks = store.unopened_blocks();
+    if blocks > 0 {
+        note(&format!(
+            "warning: {blocks} blocks of the store in {} did not open when it was repaired after a crash: torn by a power cut, or damaged; the last change before the crash may be missing",
+            folder.display()
+        ));
+    }
+}
+
+/// Joins names so that no other names give the same bytes. They stand one per line, as stores have known them; names with
+/// which that would not be unique stand behind a line feed, each with its length before it.
+fn joined(names: &[&[u8]]) -> Vec<u8> {
+    let is_joint = names.len() > 1 && names.iter().any(|name| name.is_empty());
+    if !is_joint && !names.iter().any(|name| name.contains(&b'\n')) {
+        return names.join(&b'\n');
+    }
+    let mut bytes = vec![b'\n'];
+    for name in names {
+        bytes.extend_from_slice(&(name.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(name);
+    }
+    bytes
+}
+
+/// Returns a function that gives the subjects of a store's key under the policy.
 pub(super) fn subject_of(policy: Arc<Policy>) -> SubjectOf {
     SubjectOf::new(move |key| {
         let mut ranges = Vec::new();
         policy.classify(key, &mut ranges);
         let names = ranges.into_iter().filter_map(|range| key.get(range));
         let names: Vec<&[u8]> = names.collect();
-        (!names.is_empty()).then(|| names.join(&b'\n'))
+        (!names.is_empty()).then(|| joined(&names))
     })
 }
 
@@ -487,4 +514,41 @@ fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), 
         args.log.display()
     ))?;
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// One person whose name had a line feed got the key of two others.
+    #[test]
+    fn no_name_of_one_person_is_that_of_two() {
+        let parts: [&[u8]; 7] = [
+            b"",
+            b"a",
+            b"b",
+            b"\n",
+            b"a\nb",
+            b"\n\0\0\0\0\0\0\0\x01a",
+            b"\nb",
+        ];
+        let mut seen = BTreeMap::new();
+        let mut groups: Vec<Vec<&[u8]>> = parts.iter().map(|part| vec![*part]).collect();
+        for (one, other) in parts
+            .iter()
+            .flat_map(|one| parts.map(|other| (*one, other)))
+        {
+            groups.push(vec![one, other]);
+            groups.extend(parts.map(|third| vec![one, other, third]));
+        }
+        for names in groups {
+            let before = seen.insert(joined(&names), names.clone());
+            assert_eq!(before, None, "{names:?}");
+        }
+        // Stores know these names.
+        assert_eq!(joined(&[b"anna"]), b"anna");
+        assert_eq!(joined(&[b"anna", b"bert"]), b"anna\nbert");
+    }
 }

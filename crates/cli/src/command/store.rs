@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use probity_store::{Options, Store};
 
-use super::proxy::{STORE_FULL, read_policy, subject_of, warn_of_old_files};
+use super::proxy::{
+    STORE_FULL, read_policy, subject_of, warn_of_old_files, warn_of_unopened_blocks,
+};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -38,6 +40,7 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
             .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
     })?;
     warn_of_old_files(&store);
+    warn_of_unopened_blocks(&store, &args.dir);
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))
             .because(error)

@@ -84,6 +84,11 @@ fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         4 | 5 => Some((call.integer(2)?, call.integer(3)?)),
         _ => return Err(Fail::syntax()),
     };
+    // Redis looks at these before it looks at the unit.
+    if bounds.is_some_and(|(start, end)| start < 0 && end < 0 && start > end) {
+        call.reply.integer(0);
+        return Ok(());
+    }
     let in_bits = match call.args.get(4) {
         Some(_) if call.is_word(4, "bit") => true,
         Some(_) if !call.is_word(4, "byte") => return Err(Fail::syntax()),
