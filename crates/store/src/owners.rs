@@ -1,7 +1,6 @@
 //! The owners of keys: the subjects that have any, and the slots of those that were erased.
 
 use std::collections::BTreeSet;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -169,7 +169,7 @@ pub(crate) fn a_circle_that_could_never_come_back_is_refused() {
     }
 }
 
-/// What a check notes before a disguise of the society.
+/// The notes of a check before a disguise of the society.
 fn noted(society: &mut Society) -> String {
     let mut preview = society.engine.preview();
     preview.cautions(&society.spec).unwrap().join("\n")

@@ -119,13 +119,13 @@ pub(super) struct Told {
     pub(super) older_key: Option<VerifierKey>,
 }
 
-/// How a journal compares with a head that the recipient remembers.
+/// Result of comparing a journal with a head that the recipient remembers.
 pub(super) enum Compared<'a> {
-    /// It is that head.
+    /// Equals that head.
     Equal,
-    /// It grew from that head, under which this key was the newest; `None` if that is not shown.
+    /// Grew from that head, under which this key was the newest; `None` if that is not shown.
     Grown(Option<&'a VerifierKey>),
-    /// It is another history.
+    /// Is of another history.
     Other,
     /// The proof shows no head of that size.
     Unknown,

@@ -1,5 +1,5 @@
-//! How rows of a circle go in: as they were where the database lets them, else with references that are
-//! empty until all are in.
+//! The insertion of rows of a circle: as they were where the database lets them, else with references
+//! that are empty until all are in.
 
 use std::collections::BTreeMap;
 

@@ -533,8 +533,7 @@ impl Catalogue {
         })
     }
 
-    /// Returns the index of `table` on its own column, or on a column of the table in one of its
-    /// slots.
+    /// Returns the index of `table` on its own column, or on a column of a table in one of its slots.
     pub(crate) fn find_index(&self, table: TableId, slot: u8, column: ColumnId) -> Option<usize> {
         self.indexes_of(table).find(|&number| {
             self.indexes
