@@ -12,7 +12,7 @@ use crate::import::RowsFormat;
 
 /// The reason why data did not get into a pocket database, or evidence out of it.
 ///
-/// What was committed before stays. The variants are grouped by who must act: the author of the
+/// Everything committed before stays. The variants are grouped by who must act: the author of the
 /// rows and statements, whoever chooses what is taken over, the keeper of the other database, those
 /// of a person's sources, whoever signs and checks evidence, and the holder of the pocket database.
 #[derive(Debug, thiserror::Error)]

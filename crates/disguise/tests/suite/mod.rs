@@ -55,6 +55,7 @@ macro_rules! for_every_claim {
             rows_in_a_circle_of_joint_keys_in_other_spellings_come_back
             a_chunk_empties_no_column_of_the_key_referred_to
             a_row_waits_for_one_to_which_a_column_worked_out_leads
+            a_row_whose_parent_leads_nowhere_waits_with_it
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
             a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
             a_circle_over_a_column_worked_out_goes_back

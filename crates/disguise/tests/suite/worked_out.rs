@@ -59,6 +59,36 @@ pub(crate) fn a_row_waits_for_one_to_which_a_column_worked_out_leads() {
     society.assert_as_before("posts");
 }
 
+/// A row went in without its parent, which waited for a row to which a column leads that the database
+/// works out: the commit was refused, and the whole reveal.
+pub(crate) fn a_row_whose_parent_leads_nowhere_waits_with_it() {
+    let late = late();
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+        "CREATE TABLE topics (id BIGINT PRIMARY KEY, who BIGINT)".to_owned(),
+        format!(
+            "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, meta BIGINT, parent BIGINT, \
+             topic BIGINT GENERATED ALWAYS AS (meta + 1) STORED, \
+             FOREIGN KEY (topic) REFERENCES topics(id) {late}, \
+             FOREIGN KEY (parent) REFERENCES posts(id) {late})"
+        ),
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two')".to_owned(),
+        "INSERT INTO topics VALUES (7, 2)".to_owned(),
+        "INSERT INTO posts (id, who, meta, parent) VALUES (1, 1, 6, NULL), (2, 1, NULL, 1), (3, 1, NULL, 2), (4, 1, NULL, NULL)".to_owned(),
+    ];
+    let owned = "[tables.topics]\nowners = [\"who\"]\n[tables.posts]\nowners = [\"who\"]\n";
+    let described = format!("{owned}{}", removed(&["posts", "topics"]));
+    let mut society = Society::of(&statements, &description(&described), &[1, 2]);
+    let gone = [1, 2].map(|user| (user, society.leave(user)));
+    let [(one, of_one), (two, of_two)] = gone;
+    society.reveal(one, of_one);
+    assert_eq!(society.numbers("SELECT id FROM people"), [1]);
+    assert_eq!(society.numbers("SELECT id FROM posts"), [4]);
+    society.reveal(two, of_two);
+    society.reveal(one, of_one);
+    society.assert_as_before("posts");
+}
+
 /// The value of a column kept all else of its record away in the same way.
 pub(crate) fn a_value_waits_for_a_row_to_which_a_column_worked_out_leads() {
     let mut society = posts();

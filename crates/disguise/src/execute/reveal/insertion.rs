@@ -89,17 +89,23 @@ impl WriteBack<'_> {
     ) -> Result<Vec<Vec<Value>>, Error> {
         let stays: BTreeSet<Vec<u8>> = refused.iter().map(|(row, _)| encoded(row)).collect();
         let is_refused = |original: &[Value]| stays.contains(&encoded(original));
-        let (gone, there): (Ready, Ready) =
+        let (gone, mut there): (Ready, Ready) =
             (ready.iter().cloned()).partition(|(original, _)| is_refused(original));
-        let mut lost = self.orphans(table, columns, gone, there.clone())?;
+        let mut lead_nowhere = Ready::new();
         if has_own_unseen(table) {
             let key = |row: &[Value]| picked(columns, row, &table.identity);
             let keys: Vec<Vec<Value>> = there.iter().map(|(_, row)| key(row)).collect();
             let nowhere = self.late_keys().leading_nowhere(table, &keys)?;
-            let lead_nowhere = there.into_iter();
-            let lead_nowhere =
-                lead_nowhere.filter(|(_, row)| nowhere.contains(&encoded(&key(row))));
-            lost.extend(lead_nowhere.map(|(original, _)| original));
+            (lead_nowhere, there) = there
+                .into_iter()
+                .partition(|(_, row)| nowhere.contains(&encoded(&key(row))));
+        }
+        let mut lost: Vec<Vec<Value>> = Vec::new();
+        lost.extend(lead_nowhere.iter().map(|(original, _)| original.clone()));
+        // Only in place of a refused row, somebody else's may have the key.
+        for (gone, may_be_others) in [(gone, true), (lead_nowhere, false)] {
+            let orphans = self.orphans((table, columns), gone, &mut there, may_be_others)?;
+            lost.extend(orphans);
         }
         Ok(lost)
     }
@@ -151,28 +157,26 @@ impl WriteBack<'_> {
         Ok(done)
     }
 
-    /// Returns those of the rows `there`, as recorded, that refer to one of the `lost` rows, however
-    /// many steps away: the database may look at keys only when the reveal is committed, and would
-    /// refuse the whole of it.
+    /// Takes those of the rows `there`, as recorded, that refer to one of the `lost` rows, however many
+    /// steps away, unless another row may have the key and has it. The database may look at keys only
+    /// when the reveal is committed, and would refuse the whole of it.
     fn orphans(
         &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
+        (table, columns): (&ResolvedTable, &[String]),
         mut lost: Ready,
-        mut there: Ready,
+        there: &mut Ready,
+        mut may_be_others: bool,
     ) -> Result<Vec<Vec<Value>>, Error> {
         let own = table.references.iter();
         let own: Vec<&Reference> = own.filter(|it| it.to_table == table.name).collect();
         let mut orphans = Vec::new();
-        let mut is_first = true;
         while !lost.is_empty() {
             let mut next = Vec::new();
             for reference in &own {
                 let by = &reference.to_columns;
                 let keys = lost.iter().map(|(_, row)| picked(columns, row, by));
                 let keys: Vec<Vec<Value>> = keys.collect();
-                // In place of a refused row somebody else's may have the key.
-                let others = if is_first {
+                let others = if may_be_others {
                     present(self.database, &table.name, by, &keys)?
                 } else {
                     BTreeSet::new()
@@ -184,12 +188,13 @@ impl WriteBack<'_> {
                         gone.contains(&name) && !others.contains(&name)
                     })
                 };
-                let (more, rest): (Vec<_>, Vec<_>) =
-                    there.into_iter().partition(|(_, row)| is_orphan(row));
-                there = rest;
+                let (more, rest): (Vec<_>, Vec<_>) = std::mem::take(there)
+                    .into_iter()
+                    .partition(|(_, row)| is_orphan(row));
+                *there = rest;
                 next.extend(more);
             }
-            is_first = false;
+            may_be_others = false;
             orphans.extend(next.iter().map(|(original, _)| original.clone()));
             lost = next;
         }
