@@ -15,6 +15,8 @@ use probity_testing::{mariadb, postgres};
 mod of_mariadb;
 #[path = "peculiar/postgres.rs"]
 mod of_postgres;
+#[path = "peculiar/postgres_circles.rs"]
+mod of_postgres_circles;
 #[path = "peculiar/postgres_elsewhere.rs"]
 mod of_postgres_elsewhere;
 #[macro_use]
@@ -220,6 +222,9 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::rows_that_a_policy_hides_are_an_error();
     of_postgres::keys_to_heirs_are_not_overlooked();
     of_postgres::keys_of_other_schemas_that_are_checked_late_refuse_no_reveal();
+    of_postgres_circles::a_refused_row_keeps_no_circle_of_other_rows_away();
+    of_postgres_circles::a_circle_comes_back_to_a_table_with_a_trigger();
+    of_postgres_circles::of_two_reveals_at_once_one_is_tried_again();
     of_postgres_elsewhere::a_key_to_another_schema_that_is_checked_late_keeps_one_row_back();
     of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
     of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();

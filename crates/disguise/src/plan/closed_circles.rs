@@ -7,14 +7,17 @@ use petgraph::visit::EdgeRef as _;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 
 impl ResolvedSchema {
-    /// Returns a caution for each circle of tables by declared keys that may not be empty, where
+    /// Returns a caution for each circle of tables by keys without which no row comes back, where
     /// `removes` says that a disguise removes rows of one of them.
     pub(super) fn of_closed_circles(&self, removes: &impl Fn(&str) -> bool) -> Vec<String> {
         let mut graph: DiGraph<&ResolvedTable, String> = DiGraph::new();
         let nodes: Vec<NodeIndex> = self.tables.values().map(|it| graph.add_node(it)).collect();
         let mut edges = Vec::new();
         for (from, table) in nodes.iter().zip(self.tables.values()) {
-            for key in table.references.iter().filter(|it| self.is_firm(table, it)) {
+            let people = self.others(table).filter(|it| !table.may_lack(it));
+            let people = people.map(|it| self.to_person(it));
+            let keys = table.references.iter().filter(|it| self.is_firm(table, it));
+            for key in keys.cloned().chain(people) {
                 let mut all = nodes.iter().zip(self.tables.values());
                 let to = all.find(|(_, it)| it.name == key.to_table);
                 let name = format!("{}.{}", table.name, key.columns.join("+"));
@@ -44,7 +47,7 @@ impl ResolvedSchema {
 
 fn caution(keys: &[&str]) -> String {
     format!(
-        "rows may refer to each other in a circle by {}, which may not be NULL: a disguise that would remove such a circle of rows of several people is refused, for none of them could come back first",
+        "rows may refer to each other in a circle by {}, of which none may be missing: a disguise that would remove such a circle of rows of several people is refused, for none of them could come back first",
         keys.join(", ")
     )
 }

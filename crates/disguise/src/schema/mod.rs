@@ -188,6 +188,13 @@ impl ResolvedTable {
         keys.any(|key| key.to_table == self.name)
     }
 
+    /// Returns whether a row may do without the reader whom `column` names.
+    pub(crate) fn may_lack(&self, column: &str) -> bool {
+        let nullable = self.catalog.column(column).is_some_and(|it| it.nullable);
+        let is_among = |names: &[String]| names.iter().any(|it| it == column);
+        nullable && is_among(&self.readers) && !is_among(&self.identity)
+    }
+
     /// Returns the columns that name people: owners and readers. In the users table the one owner
     /// is the user.
     pub(crate) fn people(&self) -> impl Iterator<Item = &String> {

@@ -6,7 +6,8 @@ use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{
-    DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, placeholders, tuples,
+    DatabaseError, DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, Said, placeholders,
+    tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
@@ -376,6 +377,23 @@ pub(crate) fn try_insert(
     })
 }
 
+/// Inserts `rows` in one statement. Some may be in even when the outcome is a refusal, so the caller
+/// must then roll back. More rows than a statement takes are refused.
+pub(crate) fn insert_together(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    if rows.len() > rows_max(columns.len()) {
+        return Ok(Inserted::Refused);
+    }
+    let into = (table.catalog.insert_into(), table.name.as_str());
+    let sql = insertion(database.dialect(), into, columns, rows.len());
+    let done = database.attempt(&sql, &rows.concat());
+    Ok(inserted(done, rows.len())?.outcome())
+}
+
 /// Returns the statement that inserts a number of rows; `into` is its start.
 pub(crate) fn insertion(
     dialect: Dialect,
@@ -444,7 +462,8 @@ pub(crate) fn insertions<'r>(
     }
 }
 
-/// Inserts rows that nothing should refuse.
+/// Inserts rows that nothing should refuse. Only another operation at the same time can have one of
+/// their keys: the next try finds what that left.
 pub(crate) fn insert_all(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -453,8 +472,13 @@ pub(crate) fn insert_all(
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
     if insert(database, (INSERT_INTO, table), &columns, rows)? == Inserted::Refused {
-        return Err(Error::Value {
-            what: format!("a row of {table} is in the way"),
+        return Err(Error::Database {
+            doing: "inserting rows",
+            source: DatabaseError {
+                kind: DatabaseErrorKind::Conflict,
+                message: format!("another operation has just written the same row of {table}"),
+                said: Said::default(),
+            },
         });
     }
     Ok(())

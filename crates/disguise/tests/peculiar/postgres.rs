@@ -17,7 +17,7 @@ fn member_of(statements: &[&str]) -> Member {
     Member::of(database, NOTES)
 }
 
-fn place(database: &mut dyn Database) -> String {
+pub(crate) fn place(database: &mut dyn Database) -> String {
     let rows = database.query("SELECT current_schema()::text", &[]);
     rows.unwrap()
         .concat()

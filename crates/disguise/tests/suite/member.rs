@@ -18,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) engine: Engine<Box<dyn Database>>,
     id: Value,
     spec: Spec,
-    pub(super) key: SecretKey,
+    pub(crate) key: SecretKey,
 }
 
 impl Member {

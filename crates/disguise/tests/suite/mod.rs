@@ -37,6 +37,9 @@ macro_rules! for_every_claim {
             rows_wait_for_a_parent_that_the_database_refuses
             rows_of_several_people_in_a_circle_come_back
             a_circle_that_could_never_come_back_is_refused
+            a_circle_over_accounts_is_refused
+            accounts_that_need_each_other_are_refused
+            a_chain_of_like_keys_is_no_circle
             a_row_of_a_circle_begins_without_the_others
             a_row_waits_where_its_tables_alone_make_a_circle
             a_reference_that_led_nowhere_keeps_no_row_away
@@ -436,6 +439,7 @@ mod behind;
 mod binary_ids;
 mod chunks;
 mod circle;
+mod circles_of_accounts;
 mod circles_of_people;
 mod co_owned_circle;
 mod composing;
@@ -515,6 +519,7 @@ pub(crate) use behind::*;
 pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
+pub(crate) use circles_of_accounts::*;
 pub(crate) use circles_of_people::*;
 pub(crate) use co_owned_circle::*;
 pub(crate) use composing::*;

@@ -8,14 +8,15 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 
 use super::unawaited::{Bags, Found, folded, removed_tables, rows_of};
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 use crate::statements::row::{encoded, picked, whole_key};
+use crate::statements::spelling::alike;
 
-/// Removed rows, with the references among them; each reference with whether a row may begin
-/// without it.
-type Graph<'n> = DiGraph<Node<'n>, (Reference, bool)>;
+/// Removed rows, with the references among them.
+type Graph<'n> = DiGraph<Node<'n>, Edge>;
 
 /// A removed row in a graph of rows that refer to each other.
 struct Node<'n> {
@@ -26,12 +27,22 @@ struct Node<'n> {
     holders: BTreeSet<&'n Vec<u8>>,
 }
 
+/// A reference of one removed row to another.
+struct Edge {
+    reference: Reference,
+    /// True if it names a person: whether a row waits for people has rules of its own.
+    is_to_person: bool,
+    /// True if the keys are the same; otherwise the database may or may not treat them as equal.
+    is_exact: bool,
+}
+
 /// Finds the references in circles of rows of which nobody has all. Each that may be empty for a
 /// while, or lead nowhere, is one with which its row can begin.
 ///
 /// # Errors
 /// [`Error::Circle`] where such a circle has none: no order of reveals could bring it back.
 pub(super) fn note_circles(
+    database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
     bags: &Bags,
     found: &mut Found,
@@ -64,6 +75,7 @@ pub(super) fn note_circles(
     for group in &groups {
         connect(live, group, &mut graph);
     }
+    while drop_unlike(database, live, &mut graph)? {}
     for circle in &circles_of_several(&graph) {
         note_circle(live, &graph, circle, found);
     }
@@ -71,8 +83,7 @@ pub(super) fn note_circles(
         let from = graph.edge_endpoints(edge).map(|(from, _)| from);
         let from = from.and_then(|from| graph.node_weight(from));
         let both = from.zip(graph.edge_weight(edge));
-        // Rows wait for no person in the one way in which they wait for rows.
-        both.is_some_and(|(from, it)| it.1 && !may_begin(live, from.table, it))
+        both.is_some_and(|(from, it)| is_firm(live, from, it))
     });
     circles_of_several(&graph)
         .first()
@@ -94,13 +105,57 @@ fn circles_of_several(graph: &Graph<'_>) -> Vec<Vec<NodeIndex>> {
     circles
 }
 
-/// Returns whether a row of `table` may come back without this reference.
-fn may_begin(
+/// Asks the database about keys in circles of several people that are spelled in two ways, and drops
+/// the references between those that it treats as different. Returns whether there were any.
+fn drop_unlike(
+    database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
-    table: &ResolvedTable,
-    (reference, counts): &(Reference, bool),
-) -> bool {
-    *counts && (!table.declares(reference) || live.emptiable(table, reference).is_some())
+    graph: &mut Graph<'_>,
+) -> Result<bool, Error> {
+    let mut doubtful = Vec::new();
+    for circle in circles_of_several(graph) {
+        let all: BTreeSet<NodeIndex> = circle.iter().copied().collect();
+        let edges = circle.iter().flat_map(|at| graph.edges(*at));
+        let edges = edges.filter(|it| all.contains(&it.target()) && !it.weight().is_exact);
+        doubtful.extend(edges.map(|it| it.id()));
+    }
+    let mut unlike = BTreeSet::new();
+    for edge in doubtful {
+        let what = "a reference in a circle has no rows";
+        let defect = || Error::Defect { what };
+        let (from, to) = graph.edge_endpoints(edge).ok_or_else(defect)?;
+        let both = graph.node_weight(from).zip(graph.node_weight(to));
+        let ((from, to), it) = both.zip(graph.edge_weight(edge)).ok_or_else(defect)?;
+        let by = it.reference.to_columns.as_slice();
+        let key = whole_key(from.columns, from.row, &it.reference.columns);
+        let (key, keys) = key
+            .zip(whole_key(to.columns, to.row, by))
+            .ok_or_else(defect)?;
+        let to = live.table(&it.reference.to_table).ok_or_else(defect)?;
+        if alike(database, (to, by), &[key], &[keys])?.is_empty() {
+            unlike.insert(edge);
+        } else if let Some(it) = graph.edge_weight_mut(edge) {
+            it.is_exact = true;
+        }
+    }
+    graph.retain_edges(|_, edge| !unlike.contains(&edge));
+    Ok(!unlike.is_empty())
+}
+
+/// Returns whether a row of `table` may come back without this reference.
+fn may_begin(live: &ResolvedSchema, table: &ResolvedTable, edge: &Edge) -> bool {
+    let reference = &edge.reference;
+    !edge.is_to_person && (!table.declares(reference) || live.emptiable(table, reference).is_some())
+}
+
+/// Returns whether a row can come back only after the row to which this reference leads.
+fn is_firm(live: &ResolvedSchema, from: &Node<'_>, edge: &Edge) -> bool {
+    if !edge.is_to_person {
+        return !may_begin(live, from.table, edge);
+    }
+    // A shared row comes back with the first of its owners, and placeholders for the others.
+    let lacks = |it: &String| from.table.may_lack(it);
+    from.holders.len() == 1 && !edge.reference.columns.iter().all(lacks)
 }
 
 /// The refusal of a circle of which no row can come back first.
@@ -111,8 +166,8 @@ fn closed(graph: &Graph<'_>, circle: &[NodeIndex]) -> Error {
         let edges = graph.edges(*at);
         let within = edges.filter(|edge| circle.contains(&edge.target()));
         keys.extend(within.filter_map(|edge| {
-            let (reference, _) = edge.weight();
-            from.map(|from| format!("{}.{}", from.table.name, reference.columns.join("+")))
+            let columns = edge.weight().reference.columns.join("+");
+            from.map(|from| format!("{}.{columns}", from.table.name))
         }));
     }
     Error::Circle {
@@ -126,11 +181,11 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
     let is_of = |table: &ResolvedTable, name: &str| table.name == name;
     let mut edges = Vec::new();
     for table in group {
-        for (reference, counts) in references_of(live, table) {
+        for (reference, is_to_person) in references_of(live, table) {
             if !group.iter().any(|it| is_of(it, &reference.to_table)) {
                 continue;
             }
-            let mut targets: BTreeMap<Vec<u8>, Vec<NodeIndex>> = BTreeMap::new();
+            let mut targets: BTreeMap<Vec<u8>, Vec<(NodeIndex, Vec<u8>)>> = BTreeMap::new();
             for at in graph.node_indices() {
                 let Some(node) = graph.node_weight(at) else {
                     continue;
@@ -138,26 +193,30 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
                 if is_of(node.table, &reference.to_table)
                     && let Some(key) = whole_key(node.columns, node.row, &reference.to_columns)
                 {
-                    targets.entry(folded(&key)).or_default().push(at);
+                    let named = targets.entry(folded(&key)).or_default();
+                    named.push((at, encoded(&key)));
                 }
             }
             for at in graph.node_indices() {
                 let from = graph.node_weight(at);
                 let from = from.filter(|node| is_of(node.table, &table.name));
-                let to =
+                let key =
                     from.and_then(|node| whole_key(node.columns, node.row, &reference.columns));
-                for to in to
-                    .and_then(|key| targets.get(&folded(&key)))
-                    .into_iter()
-                    .flatten()
-                {
-                    edges.push((at, *to, (reference.clone(), counts)));
+                let Some(key) = key else { continue };
+                let name = encoded(&key);
+                for (to, named) in targets.get(&folded(&key)).into_iter().flatten() {
+                    let edge = Edge {
+                        reference: reference.clone(),
+                        is_to_person,
+                        is_exact: *named == name,
+                    };
+                    edges.push((at, *to, edge));
                 }
             }
         }
     }
-    for (from, to, reference) in edges {
-        graph.add_edge(from, to, reference);
+    for (from, to, edge) in edges {
+        graph.add_edge(from, to, edge);
     }
 }
 
@@ -169,7 +228,7 @@ fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], f
             continue;
         };
         for edge in graph.edges(*at) {
-            let (reference, _) = edge.weight();
+            let reference = &edge.weight().reference;
             if !all.contains(&edge.target()) || !may_begin(live, from.table, edge.weight()) {
                 continue;
             }
@@ -221,11 +280,10 @@ fn circles_of_tables<'l>(live: &'l ResolvedSchema, bags: &Bags) -> Vec<Vec<&'l R
     circles.map(tables).collect()
 }
 
-/// Returns the references of a table, each with whether a row may begin without it. Those to people
-/// have rules of their own.
+/// Returns the references of a table, each with whether it names a person.
 fn references_of(live: &ResolvedSchema, table: &ResolvedTable) -> Vec<(Reference, bool)> {
-    let references = table.references.iter().map(|it| (it.clone(), true));
+    let references = table.references.iter().map(|it| (it.clone(), false));
     let people = live.others(table);
-    let people = people.map(|person| (live.to_person(person), false));
+    let people = people.map(|person| (live.to_person(person), true));
     references.chain(people).collect()
 }

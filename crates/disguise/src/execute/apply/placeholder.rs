@@ -1,6 +1,6 @@
 //! Placeholder users: creates them and re-points rows to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, StepOutcome};
 use super::modify::overwrite;
@@ -96,13 +96,13 @@ impl Applier<'_> {
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
         self.principals.meet_owners(self.database, &all)?;
-        self.applied.count(table, rows.len());
         let mut identities: Vec<Vec<Value>> = rows
             .iter()
             .map(|row| picked(&columns, row, &table.identity))
             .collect();
+        let mut changed = BTreeSet::new();
         for column in owners {
-            self.decorrelate_column(
+            let placed = self.decorrelate_column(
                 number,
                 table,
                 &columns,
@@ -110,7 +110,10 @@ impl Applier<'_> {
                 &mut identities,
                 (column, group_by),
             )?;
+            changed.extend(placed.into_iter().map(|(row, _)| row));
         }
+        // Nobody whom the others name leaves.
+        self.applied.count(table, changed.len());
         Ok(StepOutcome::None)
     }
 
@@ -131,12 +134,14 @@ impl Applier<'_> {
         let ids = self.make(&wanted, false)?;
         let mut writes = Vec::with_capacity(chosen.len());
         for (index, group) in &chosen {
-            if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
-                writes.push(Write {
-                    identity,
-                    values: std::slice::from_ref(id),
-                });
-            }
+            let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) else {
+                let what = "a row has no placeholder";
+                return Err(Error::Defect { what });
+            };
+            writes.push(Write {
+                identity,
+                values: std::slice::from_ref(id),
+            });
         }
         overwrite(self.database, self.live, table, &[column], &writes)?;
         let now = written(self.database, table, column, &writes)?;
@@ -153,7 +158,8 @@ impl Applier<'_> {
                 wanted.get(group),
                 before,
             ) else {
-                continue;
+                let what = "a row that got a placeholder has no record of it";
+                return Err(Error::Defect { what });
             };
             *identity = now.identity;
             if table.identity.contains(column) {

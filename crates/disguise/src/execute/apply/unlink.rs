@@ -78,7 +78,8 @@ impl Applier<'_> {
         for ((index, group), identity) in chosen.into_iter().zip(identities) {
             let before = rows.get(index).and_then(|row| at(columns, row, column));
             let (Some(owner), Some(before)) = (owners.get(group), before) else {
-                continue;
+                let what = "a reference that was emptied has no record of it";
+                return Err(Error::Defect { what });
             };
             emptied.push((index, Value::Null));
             let keeper = user.clone().unwrap_or_else(|| owner.principal());

@@ -28,7 +28,7 @@ pub(super) struct Dangling {
 
 impl Dangling {
     pub(super) fn allows(&self, reference: &Reference, key: &[Value]) -> bool {
-        self.loose.contains(reference) && names_one_of(Some(&self.nobody), key)
+        self.loose.contains(reference) && names_one_of(&self.nobody, key)
     }
 }
 
@@ -150,14 +150,7 @@ impl<'a> Circles<'_, 'a> {
         index: usize,
         references: &[Reference],
     ) -> Result<Dangling, Error> {
-        let what = "a section of a bag that is not open is due";
-        let nobody = self
-            .work
-            .owners
-            .others
-            .nobody
-            .get(index)
-            .ok_or(Error::Defect { what })?;
+        let nobody = self.work.owners.others.nobody(index)?;
         let mut loose = references.to_vec();
         loose.retain(|it| self.work.owners.people.live.may_dangle(table, it));
         Ok(Dangling {
@@ -271,12 +264,12 @@ impl<'a> Circles<'_, 'a> {
                 || (is_of_user && self.work.owners.people.is_of_gone(table, columns, row))
         };
         let may_return = |(row, may_wait): (&Vec<Value>, bool)| {
-            may_wait
+            Ok(may_wait
                 && !is_gone(row)
                 && is_of_tenant(self.work.owners.database, table, columns, row)
-                && self.work.owners.is_theirs((table, index), columns, row)
+                && self.work.owners.is_theirs((table, index), columns, row)?)
         };
-        Ok(rows.iter().zip(may_wait).map(may_return).collect())
+        rows.iter().zip(may_wait).map(may_return).collect()
     }
 
     /// Returns the accounts that wait to go back themselves.

@@ -118,7 +118,7 @@ impl Owners<'_, '_> {
     ) -> Result<Vec<Option<KeptReason>>, Error> {
         let people = self.named(table, columns, rows)?;
         let mut strange = self.strangers(&people)?;
-        let nobody = self.others.nobody.get(index).cloned().unwrap_or_default();
+        let nobody = self.others.nobody(index)?.clone();
         let named_nobody = |it: &Named| {
             let mut names = it.all().map(Value::principal);
             !it.is_broken && !it.owners.is_empty() && names.all(|name| nobody.contains(&name))

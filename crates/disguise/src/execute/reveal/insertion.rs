@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::late_keys::checked_at_once;
+use super::own_circles::{Left, in_order};
 use super::put_back::Ready;
 use super::report::KeptReason;
 use super::savepoint::Savepoint;
@@ -28,7 +29,8 @@ impl WriteBack<'_> {
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
         let may_be_orphans = table.refers_to_itself() || has_own_unseen(table);
-        let mut ready = ready.clone();
+        // A database that checks keys with each row takes children after their parents alone.
+        let mut ready = in_order(table, columns, ready);
         loop {
             let mut refused = Vec::new();
             if !may_be_orphans {
@@ -110,7 +112,8 @@ impl WriteBack<'_> {
         Ok(lost)
     }
 
-    /// Check C1 by the database's own keys: a run that is refused is tried row by row.
+    /// Check C1 by the database's own keys: a run that is refused is tried row by row, and then circle by
+    /// circle.
     fn insert_ready(
         &mut self,
         table: &ResolvedTable,
@@ -120,41 +123,59 @@ impl WriteBack<'_> {
     ) -> Result<usize, Error> {
         let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
         let mut originals = ready.iter();
-        let mut done: usize = 0;
         let dialect = self.database.dialect();
+        let mut left: Vec<Left<'_>> = Vec::new();
         for run in insertions(dialect, table, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
             if try_insert(self.database, table, columns, run)? == Inserted::All {
-                done = done.saturating_add(run.len());
                 continue;
             }
             for (original, row) in run_of {
-                let one = std::slice::from_ref(row);
-                let mut put = try_insert(self.database, table, columns, one)?;
-                if put == Inserted::Refused {
-                    put = lax::insert(self.database, table, columns, row)?;
-                }
-                if put == Inserted::All {
-                    done = done.saturating_add(1);
-                    continue;
-                }
-                let key = picked(columns, row, &table.identity);
-                let keys = [key];
-                let reason = if !identities(self.database, table, &keys)?.is_empty() {
-                    KeptReason::RowExists
-                } else if !moved_away(self.database, table, &keys)?.is_empty() {
-                    KeptReason::OtherTenant
-                } else {
-                    let identity = picked(columns, original, &table.identity);
-                    self.report
-                        .note_refusal(self.database.refusal(), &table.name, &identity, None);
-                    KeptReason::Refused
-                };
-                kept.push((original.clone(), reason));
+                left.extend(self.insert_one(table, columns, (original, row))?);
             }
         }
+        self.insert_circles(table, columns, &mut left)?;
+        let done = ready.len().saturating_sub(left.len());
+        for it in left {
+            let identity = picked(columns, it.original, &table.identity);
+            self.report
+                .note_refusal(it.said.as_deref(), &table.name, &identity, None);
+            kept.push((it.original.to_vec(), it.reason));
+        }
         Ok(done)
+    }
+
+    /// Inserts one row. Returns it if the database does not take it.
+    fn insert_one<'r>(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        (original, row): (&'r [Value], &'r [Value]),
+    ) -> Result<Option<Left<'r>>, Error> {
+        let one = [row.to_vec()];
+        let mut put = try_insert(self.database, table, columns, &one)?;
+        if put == Inserted::Refused {
+            put = lax::insert(self.database, table, columns, row)?;
+        }
+        if put == Inserted::All {
+            return Ok(None);
+        }
+        let said = self.database.refusal().map(str::to_owned);
+        let keys = [picked(columns, row, &table.identity)];
+        let (reason, said) = if !identities(self.database, table, &keys)?.is_empty() {
+            (KeptReason::RowExists, None)
+        } else if !moved_away(self.database, table, &keys)?.is_empty() {
+            (KeptReason::OtherTenant, None)
+        } else {
+            (KeptReason::Refused, said)
+        };
+        Ok(Some(Left {
+            original,
+            row,
+            reason,
+            said,
+        }))
     }
 
     /// Takes those of the rows `there`, as recorded, that refer to one of the `lost` rows, however many

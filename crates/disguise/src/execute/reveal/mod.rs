@@ -15,6 +15,7 @@ mod meanwhile;
 mod moved_key;
 mod orphans;
 mod others;
+mod own_circles;
 mod owners;
 mod people;
 mod placeholder_notes;

@@ -43,7 +43,7 @@ impl WholeRows<'_, '_> {
                 may_dangle: live.may_dangle(table, reference),
             });
         }
-        let nobody = self.owners.others.nobody.get(index);
+        let nobody = self.owners.others.nobody(index)?.clone();
         // A row that goes, or whose column is emptied, may be the parent of others by another
         // reference.
         loop {
@@ -60,7 +60,7 @@ impl WholeRows<'_, '_> {
                 let missing = |row: &[Value]| {
                     whole_key(columns, row, &of.reference.columns).filter(|key| {
                         let name = encoded(key);
-                        let is_nobody = of.may_dangle && names_one_of(nobody, key);
+                        let is_nobody = of.may_dangle && names_one_of(&nobody, key);
                         !is_nobody && !of.there.contains(&name) && !own.contains(&name)
                     })
                 };

@@ -23,7 +23,7 @@ pub(super) struct Others {
     /// Whom each open bag knows by their keys.
     named: Vec<BTreeMap<Vec<u8>, Fingerprint>>,
     /// The names of nobody in the removed rows of each open bag.
-    pub(super) nobody: Vec<BTreeSet<Vec<u8>>>,
+    nobody: Vec<BTreeSet<Vec<u8>>>,
     /// For each open bag the number of the one that keeps the readers whom its rows lack.
     homes: Vec<usize>,
     /// Judgements of accounts, by the name in the users table and the key: true if that key is theirs.
@@ -57,6 +57,12 @@ impl Others {
         }
     }
 
+    /// Returns the names of nobody in the removed rows of the open bag with number `index`.
+    pub(super) fn nobody(&self, index: usize) -> Result<&BTreeSet<Vec<u8>>, Error> {
+        let what = "a section of a bag that is not open is due";
+        self.nobody.get(index).ok_or(Error::Defect { what })
+    }
+
     /// Gives the bags the notes of whom their records name now.
     pub(super) fn leave(&mut self, opened: &mut [Open<'_>]) {
         for (open, named) in opened.iter_mut().zip(std::mem::take(&mut self.named)) {
@@ -73,7 +79,8 @@ impl Others {
         index: usize,
         missing: &Change,
     ) -> Result<usize, Error> {
-        let home = self.homes.get(index).copied().unwrap_or(index);
+        let what = "a section of a bag that is not open lacks a reference";
+        let home = *self.homes.get(index).ok_or(Error::Defect { what })?;
         let Change::Decorrelated { rows, .. } = missing else {
             return Ok(home);
         };

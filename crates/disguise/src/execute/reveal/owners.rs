@@ -6,7 +6,6 @@ use super::current_owner::Now;
 use super::moved_key::MovedKeys;
 use super::others::Others;
 use super::people::People;
-use super::put_back::may_lack;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -53,7 +52,7 @@ impl<'a> Owners<'_, 'a> {
             return Ok(rows.iter().cloned().map(Some).collect());
         }
         let nearest = self.nearest(index, &owners)?;
-        let nobody = self.others.nobody.get(index);
+        let nobody = self.others.nobody(index)?;
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();
             for column in live.others(table) {
@@ -64,10 +63,10 @@ impl<'a> Owners<'_, 'a> {
                 let name = owner.principal();
                 let nearest = nearest.get(&name).cloned();
                 let was_nobody = live.is_free(table, column)
-                    && nobody.is_some_and(|all| all.contains(&name))
+                    && nobody.contains(&name)
                     && !self.people.is_own(&name);
                 let value = nearest.or_else(|| was_nobody.then(|| owner.clone()));
-                let value = value.or_else(|| may_lack(table, column).then_some(Value::Null));
+                let value = value.or_else(|| table.may_lack(column).then_some(Value::Null));
                 let is_awaited = |it: &&Value| {
                     let name = it.principal();
                     awaited.contains(&name) && !self.people.replaced.contains(&name)
@@ -126,19 +125,19 @@ impl<'a> Owners<'_, 'a> {
         (table, index): (&ResolvedTable, usize),
         columns: &[String],
         row: &[Value],
-    ) -> bool {
+    ) -> Result<bool, Error> {
         let is_own = |id: &Value| self.people.means_own(id);
         if table.name == self.people.live.pseudo.table {
-            return at(columns, row, &self.people.live.pseudo.id).is_some_and(is_own);
+            return Ok(at(columns, row, &self.people.live.pseudo.id).is_some_and(is_own));
         }
         if table.path.is_some() {
-            return true;
+            return Ok(true);
         }
         let people = table.people().filter_map(|it| at(columns, row, it));
-        let nobody = self.others.nobody.get(index);
-        let was_nobody = |it: &Value| nobody.is_some_and(|all| all.contains(&it.principal()));
+        let nobody = self.others.nobody(index)?;
+        let was_nobody = |it: &Value| nobody.contains(&it.principal());
         let people = people.filter(|it| !it.is_nobody() && (is_own(it) || !was_nobody(it)));
         let mut people = people.peekable();
-        people.peek().is_none() || people.any(is_own)
+        Ok(people.peek().is_none() || people.any(is_own))
     }
 }

@@ -51,13 +51,15 @@ impl WholeRows<'_, '_> {
             own
         });
         self.owners.spell(table, columns, &rows)?;
-        rows.retain(|row| {
-            let theirs = self.owners.is_theirs((table, index), columns, row);
-            if !theirs {
-                kept.push((row.clone(), KeptReason::OtherOwner));
+        let mut theirs = Vec::with_capacity(rows.len());
+        for row in rows {
+            if self.owners.is_theirs((table, index), columns, &row)? {
+                theirs.push(row);
+            } else {
+                kept.push((row, KeptReason::OtherOwner));
             }
-            theirs
-        });
+        }
+        let rows = theirs;
         let mut ready: Ready = Vec::new();
         let owned = self
             .owners
@@ -135,18 +137,8 @@ impl WholeRows<'_, '_> {
 }
 
 /// Returns whether a key of one column names one of those who were nobody when its row went.
-pub(super) fn names_one_of(nobody: Option<&BTreeSet<Vec<u8>>>, key: &[Value]) -> bool {
-    let ([name], Some(nobody)) = (key, nobody) else {
-        return false;
-    };
-    nobody.contains(&name.principal())
-}
-
-/// Returns whether a row may do without the reader whom `column` names.
-pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
-    let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
-    let is_among = |names: &[String]| names.iter().any(|it| it == column);
-    nullable && is_among(&table.readers) && !is_among(&table.identity)
+pub(super) fn names_one_of(nobody: &BTreeSet<Vec<u8>>, key: &[Value]) -> bool {
+    matches!(key, [name] if nobody.contains(&name.principal()))
 }
 
 /// Returns the readers and references that a row which went back still lacks; a later reveal puts

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::current_owner::Now;
 use super::owners::Owners;
 use super::placeholder_notes::PlaceholderNotes;
-use super::put_back::may_lack;
 use super::report::{KeptReason, Report};
 use super::stored_rows::{current, moved_away};
 use super::write_back::WriteBack;
@@ -117,7 +116,7 @@ impl Values<'_, '_> {
             table,
             &absent.cloned().collect::<Vec<_>>(),
         )?;
-        let may_lack = owner && may_lack(table, column);
+        let may_lack = owner && table.may_lack(column);
         let others =
             self.owners
                 .rows_of_others((table, index), (column, owner), &rows, &current)?;

@@ -1,0 +1,122 @@
+//! Rows of one table that refer to each other: each goes back after those to which it refers. One
+//! statement takes a circle by keys which the database checks at the end of each statement.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::put_back::Ready;
+use super::report::KeptReason;
+use super::savepoint::Savepoint;
+use super::write_back::WriteBack;
+use crate::database::Dialect;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::schema::ResolvedTable;
+use crate::statements::row::{encoded, whole_key};
+use crate::statements::table::{Inserted, insert_together};
+
+/// A row that the database did not take by itself.
+pub(super) struct Left<'r> {
+    /// The row as recorded.
+    pub(super) original: &'r [Value],
+    /// The row as it was to go back.
+    pub(super) row: &'r [Value],
+    pub(super) reason: KeptReason,
+    /// The refusal in the database's words.
+    pub(super) said: Option<String>,
+}
+
+impl WriteBack<'_> {
+    /// Inserts the rows of each circle among those that are `left` in one statement, and the rows that
+    /// refer to them. Takes those out of `left` that are in.
+    pub(super) fn insert_circles(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        left: &mut Vec<Left<'_>>,
+    ) -> Result<(), Error> {
+        // Others check keys with each row, or at the commit alone.
+        if self.database.dialect() != Dialect::Postgres || !table.refers_to_itself() {
+            return Ok(());
+        }
+        let mut is_in: BTreeSet<usize> = BTreeSet::new();
+        let refused = left.iter().enumerate();
+        let refused = refused.filter(|(_, it)| it.reason == KeptReason::Refused);
+        let refused = refused.map(|(at, it)| (at, it.row));
+        for circle in parents_first(table, columns, refused) {
+            let all = circle.rows.iter().filter_map(|at| left.get(*at));
+            let rows: Vec<Vec<Value>> = all.map(|it| it.row.to_vec()).collect();
+            // A row alone was refused before, unless its parent has come since.
+            if rows.len() < 2 && !circle.parents.iter().any(|at| is_in.contains(at)) {
+                continue;
+            }
+            let doing = "putting back rows of a table in a circle";
+            let point = Savepoint::set(self.database, "probity_own_circle", doing)?;
+            let all = insert_together(self.database, table, columns, &rows)? == Inserted::All;
+            point.end(self.database, all)?;
+            if all {
+                is_in.extend(circle.rows);
+            }
+        }
+        let mut number = 0..;
+        left.retain(|_| number.next().is_none_or(|at: usize| !is_in.contains(&at)));
+        Ok(())
+    }
+}
+
+/// Rows that refer to each other in a circle, or one row, by their numbers.
+struct Circle {
+    rows: Vec<usize>,
+    /// The rows to which they refer.
+    parents: BTreeSet<usize>,
+}
+
+/// Returns rows in an order in which each comes after those to which it refers, unless they make a
+/// circle.
+pub(super) fn in_order(table: &ResolvedTable, columns: &[String], ready: &Ready) -> Ready {
+    if !table.refers_to_itself() {
+        return ready.clone();
+    }
+    let rows = ready.iter().map(|(_, row)| row.as_slice()).enumerate();
+    let circles = parents_first(table, columns, rows).into_iter();
+    let numbers = circles.flat_map(|it| it.rows);
+    numbers.filter_map(|at| ready.get(at).cloned()).collect()
+}
+
+/// Returns numbered rows in circles, each after those to which its rows refer.
+fn parents_first<'r>(
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: impl Iterator<Item = (usize, &'r [Value])>,
+) -> Vec<Circle> {
+    let mut graph: DiGraph<usize, ()> = DiGraph::new();
+    let nodes: Vec<(NodeIndex, &[Value])> =
+        rows.map(|(at, row)| (graph.add_node(at), row)).collect();
+    let own = table.catalog.foreign_keys.iter();
+    for key in own.filter(|it| it.to_table == table.name) {
+        let name =
+            |row: &[Value], by: &[String]| whole_key(columns, row, by).map(|it| encoded(&it));
+        let named = nodes.iter();
+        let named = named.filter_map(|(at, row)| Some((name(row, &key.to_columns)?, *at)));
+        let named: BTreeMap<Vec<u8>, NodeIndex> = named.collect();
+        for (from, row) in &nodes {
+            let to = name(row, &key.columns).and_then(|it| named.get(&it));
+            if let Some(to) = to {
+                graph.update_edge(*from, *to, ());
+            }
+        }
+    }
+    let number = |node: NodeIndex| graph.node_weight(node).copied();
+    let circles = kosaraju_scc(&graph).into_iter();
+    let circles = circles.map(|circle| Circle {
+        parents: circle
+            .iter()
+            .flat_map(|it| graph.neighbors(*it))
+            .filter_map(number)
+            .collect(),
+        rows: circle.into_iter().filter_map(number).collect(),
+    });
+    circles.collect()
+}
