@@ -136,8 +136,8 @@ pub enum Property {
     KeepsVersions,
     /// Tables may refer to it that the account does not see.
     UnseenReferrers,
-    /// Refers to a table of another schema by a key that the database may check at the commit
-    /// alone.
+    /// Refers to a table of another schema, or to one from which others inherit, by a key that the
+    /// database may check at the commit alone.
     RefersElsewhereLate,
     /// Its name may be written in any letters, large and small.
     AnyLetters,

@@ -37,7 +37,9 @@ fn in_a_circle(more: &[&str]) -> Member {
 
 fn kept(member: &mut Member, applied: &Applied) -> Vec<String> {
     let kept = member.return_from(applied).kept.into_iter();
-    kept.map(|it| it.identity).collect()
+    let mut kept: Vec<String> = kept.map(|it| it.identity).collect();
+    kept.sort();
+    kept
 }
 
 /// A row that the database refused kept every circle of its statement away.

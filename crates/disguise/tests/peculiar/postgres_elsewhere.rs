@@ -51,3 +51,32 @@ pub(crate) fn a_key_to_another_schema_that_is_checked_late_keeps_one_row_back() 
         }
     }
 }
+
+/// A row of a table that inherited since has the key of a row that is away: it counted as that row, and
+/// the database refused the whole reveal at the commit.
+pub(crate) fn a_row_of_an_heir_is_no_row_to_refer_to() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, code BIGINT UNIQUE, \
+         parent BIGINT REFERENCES notes DEFERRABLE INITIALLY DEFERRED)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (10, 1, 5, NULL), (11, 1, NULL, 10), (12, 1, NULL, NULL)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, NOTES);
+    let before = member.rows(["members", "notes"]);
+    let applied = member.leave();
+    member.sql(&[
+        "CREATE TABLE heirs () INHERITS (notes)",
+        "INSERT INTO heirs VALUES (10, 2, NULL, NULL)",
+        "INSERT INTO notes VALUES (50, 2, 5, NULL)",
+    ]);
+    let revealed = member.return_from(&applied);
+    let kept: Vec<&str> = revealed.kept.iter().map(|it| &*it.identity).collect();
+    assert_eq!(kept, ["10", "11"], "{revealed:?}");
+    member.sql(&["DROP TABLE heirs", "DELETE FROM notes WHERE id = 50"]);
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(member.rows(["members", "notes"]), before);
+}

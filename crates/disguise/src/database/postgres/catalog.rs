@@ -1,6 +1,7 @@
 //! Reads the catalogs of `PostgreSQL`: the tables of the current schemas and the tables that refer
 //! to them.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
@@ -277,6 +278,15 @@ impl Postgres {
         for row in self.query(REFERRING_ELSEWHERE, &[])? {
             let table = row.first().and_then(|it| catalog.get_mut(&it.to_string()));
             if let Some(table) = table {
+                table.properties.push(Property::RefersElsewhereLate);
+            }
+        }
+        // A query finds the rows of heirs in their table, and a key to it does not.
+        let heirs = catalog.iter().filter(|(_, it)| it.has_heirs);
+        let heirs: BTreeSet<String> = heirs.map(|(name, _)| name.clone()).collect();
+        for table in catalog.values_mut() {
+            let mut keys = table.foreign_keys.iter();
+            if keys.any(|key| key.is_checked_late && heirs.contains(&key.to_table)) {
                 table.properties.push(Property::RefersElsewhereLate);
             }
         }

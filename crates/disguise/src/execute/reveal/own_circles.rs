@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::DfsPostOrder;
 
 use super::put_back::Ready;
 use super::report::KeptReason;
@@ -74,15 +75,23 @@ struct Circle {
 }
 
 /// Returns rows in an order in which each comes after those to which it refers, unless they make a
-/// circle.
+/// circle, and otherwise as they were recorded.
 pub(super) fn in_order(table: &ResolvedTable, columns: &[String], ready: &Ready) -> Ready {
     if !table.refers_to_itself() {
         return ready.clone();
     }
     let rows = ready.iter().map(|(_, row)| row.as_slice()).enumerate();
-    let circles = parents_first(table, columns, rows).into_iter();
-    let numbers = circles.flat_map(|it| it.rows);
-    numbers.filter_map(|at| ready.get(at).cloned()).collect()
+    let graph = references(table, columns, rows);
+    let mut ordered = Vec::with_capacity(ready.len());
+    let mut walk = DfsPostOrder::empty(&graph);
+    for start in graph.node_indices() {
+        walk.move_to(start);
+        while let Some(node) = walk.next(&graph) {
+            let row = graph.node_weight(node).and_then(|at| ready.get(*at));
+            ordered.extend(row.cloned());
+        }
+    }
+    ordered
 }
 
 /// Returns numbered rows in circles, each after those to which its rows refer.
@@ -91,6 +100,26 @@ fn parents_first<'r>(
     columns: &[String],
     rows: impl Iterator<Item = (usize, &'r [Value])>,
 ) -> Vec<Circle> {
+    let graph = references(table, columns, rows);
+    let number = |node: NodeIndex| graph.node_weight(node).copied();
+    let circles = kosaraju_scc(&graph).into_iter();
+    let circles = circles.map(|circle| Circle {
+        parents: circle
+            .iter()
+            .flat_map(|it| graph.neighbors(*it))
+            .filter_map(number)
+            .collect(),
+        rows: circle.into_iter().filter_map(number).collect(),
+    });
+    circles.collect()
+}
+
+/// Returns numbered rows with their references to each other.
+fn references<'r>(
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: impl Iterator<Item = (usize, &'r [Value])>,
+) -> DiGraph<usize, ()> {
     let mut graph: DiGraph<usize, ()> = DiGraph::new();
     let nodes: Vec<(NodeIndex, &[Value])> =
         rows.map(|(at, row)| (graph.add_node(at), row)).collect();
@@ -108,15 +137,5 @@ fn parents_first<'r>(
             }
         }
     }
-    let number = |node: NodeIndex| graph.node_weight(node).copied();
-    let circles = kosaraju_scc(&graph).into_iter();
-    let circles = circles.map(|circle| Circle {
-        parents: circle
-            .iter()
-            .flat_map(|it| graph.neighbors(*it))
-            .filter_map(number)
-            .collect(),
-        rows: circle.into_iter().filter_map(number).collect(),
-    });
-    circles.collect()
+    graph
 }

@@ -51,15 +51,7 @@ impl WholeRows<'_, '_> {
             own
         });
         self.owners.spell(table, columns, &rows)?;
-        let mut theirs = Vec::with_capacity(rows.len());
-        for row in rows {
-            if self.owners.is_theirs((table, index), columns, &row)? {
-                theirs.push(row);
-            } else {
-                kept.push((row, KeptReason::OtherOwner));
-            }
-        }
-        let rows = theirs;
+        let rows = self.theirs((table, index), columns, rows, &mut kept)?;
         let mut ready: Ready = Vec::new();
         let owned = self
             .owners
@@ -107,6 +99,25 @@ impl WholeRows<'_, '_> {
             self.report.keep(&table.name, &identity, None, *reason);
         }
         Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Returns the rows that belong to the returning person; the others go to `kept`.
+    fn theirs(
+        &self,
+        of: (&ResolvedTable, usize),
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut theirs = Vec::with_capacity(rows.len());
+        for row in rows {
+            if self.owners.is_theirs(of, columns, &row)? {
+                theirs.push(row);
+            } else {
+                kept.push((row, KeptReason::OtherOwner));
+            }
+        }
+        Ok(theirs)
     }
 
     /// Notes the accounts that are back: those of `ready` that were not `kept`.
