@@ -219,13 +219,20 @@ fn belonging(rows: u64) -> String {
 }
 
 impl Error {
+    /// Returns the error with its cause, for one of several in an answer. It quotes no value.
+    pub fn with_cause(&self) -> String {
+        match self {
+            Self::Database { source, .. } | Self::Unsettled(source) => format!("{self}: {source}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Returns the reason for a log: no person, no value.
     pub(crate) fn reason(&self) -> String {
         match self {
             // What is wrong may be a part of a condition, which may name somebody.
             Self::Spec(error) => format!("the specification is refused at {}", error.place),
-            Self::Database { source, .. } | Self::Unsettled(source) => format!("{self}: {source}"),
-            other => other.to_string(),
+            other => other.with_cause(),
         }
     }
 
@@ -246,12 +253,15 @@ impl Error {
         )
     }
 
-    /// Returns whether what is done for many people ends with it, because it would be the same for the next.
+    /// Returns whether what is done for many people ends with it, because it would be the same for the
+    /// next. What the database refuses of one person's rows says nothing of the next.
     pub(crate) const fn ends_a_run(&self) -> bool {
-        matches!(
-            self,
-            Self::Database { .. } | Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_)
-        )
+        use DatabaseErrorKind::{Constraint, NotUtf8, Unique};
+        match self {
+            Self::Database { source, .. } => !matches!(source.kind, Constraint | NotUtf8 | Unique),
+            Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_) => true,
+            _ => false,
+        }
     }
 
     /// Returns whether somebody was denied what they asked for, in the sense of an entry's outcome.

@@ -176,7 +176,7 @@ impl<D: Database> Missed<'_, D> {
             Ok(None) => Ok(Replayability::Done),
             Ok(Some(rest)) => Ok(Replayability::Not(rest)),
             Err(error) if error.ends_a_run() => Err(error),
-            Err(error) => Ok(Replayability::Not(error.to_string())),
+            Err(error) => Ok(Replayability::Not(error.with_cause())),
         }
     }
 

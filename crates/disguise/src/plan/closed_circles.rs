@@ -4,7 +4,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 
-use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 
 impl ResolvedSchema {
     /// Returns a caution for each circle of tables by keys without which no row comes back, where
@@ -16,7 +16,8 @@ impl ResolvedSchema {
         for (from, table) in nodes.iter().zip(self.tables.values()) {
             let people = self.others(table).filter(|it| !table.may_lack(it));
             let people = people.map(|it| self.to_person(it));
-            let keys = table.references.iter().filter(|it| self.is_firm(table, it));
+            let keys = table.references.iter();
+            let keys = keys.filter(|it| !self.may_come_before(table, it));
             for key in keys.cloned().chain(people) {
                 let mut all = nodes.iter().zip(self.tables.values());
                 let to = all.find(|(_, it)| it.name == key.to_table);
@@ -37,11 +38,6 @@ impl ResolvedSchema {
             (!keys.is_empty() && tables.any(|it| removes(&it.name))).then(|| caution(&keys))
         });
         cautions.collect()
-    }
-
-    /// Returns whether no row of `table` can come back without this reference.
-    fn is_firm(&self, table: &ResolvedTable, reference: &Reference) -> bool {
-        table.declares(reference) && self.emptiable(table, reference).is_none()
     }
 }
 

@@ -136,3 +136,23 @@ pub(crate) fn a_chain_of_like_keys_is_no_circle() {
         society.assert_as_before(one);
     }
 }
+
+/// A reference that only the description says was taken for one to begin without, where it says whose the
+/// row is: the row came back without an owner, and those that refer to it never.
+pub(crate) fn a_circle_over_the_way_to_an_owner_is_refused() {
+    let noted = key("o", "c");
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+        "CREATE TABLE c (id BIGINT PRIMARY KEY, tid BIGINT NOT NULL)".to_owned(),
+        format!("CREATE TABLE t (id BIGINT PRIMARY KEY, who BIGINT, o BIGINT NOT NULL{noted})"),
+        "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three')".to_owned(),
+        "INSERT INTO c VALUES (21, 11), (22, 12)".to_owned(),
+        "INSERT INTO t VALUES (11, 1, 22), (12, 2, 21)".to_owned(),
+    ];
+    let tables = "[tables.t]\nowners = [\"who\"]\n[tables.c]\nthrough = [\"tid\"]\n\
+                  references = [{ columns = [\"tid\"], table = \"t\", to = [\"id\"] }]\n\
+                  [[remove]]\ntable = \"c\"\n[[remove]]\ntable = \"t\"\n";
+    let description = super::society::description(tables);
+    let mut society = Society::of(&statements, &description, &[1, 2, 3]);
+    is_refused(&mut society, &["c.tid", "t.o"]);
+}

@@ -12,7 +12,7 @@ use super::forum::*;
 
 const DAY: i64 = 86_400_000_000_000;
 
-fn later(days: i64) -> Timestamp {
+pub(super) fn later(days: i64) -> Timestamp {
     Timestamp::from_nanoseconds(time().nanoseconds() + days * DAY).unwrap()
 }
 

@@ -38,7 +38,11 @@ macro_rules! for_every_claim {
             rows_of_several_people_in_a_circle_come_back
             a_circle_that_could_never_come_back_is_refused
             a_circle_over_accounts_is_refused
+            a_replay_goes_on_after_what_the_database_refuses
+            a_decay_goes_on_after_whom_the_database_refuses
+            a_sweep_goes_on_after_what_the_database_refuses
             accounts_that_need_each_other_are_refused
+            a_circle_over_the_way_to_an_owner_is_refused
             a_chain_of_like_keys_is_no_circle
             a_row_of_a_circle_begins_without_the_others
             a_row_waits_where_its_tables_alone_make_a_circle
@@ -470,6 +474,7 @@ mod namesakes;
 mod native;
 mod newcomers;
 mod once;
+mod one_refusal;
 mod orphans_wait;
 mod other_person;
 mod ownership;
@@ -547,6 +552,7 @@ pub(crate) use namesakes::*;
 pub(crate) use native::*;
 pub(crate) use newcomers::*;
 pub(crate) use once::*;
+pub(crate) use one_refusal::*;
 pub(crate) use orphans_wait::*;
 pub(crate) use other_person::*;
 pub(crate) use ownership::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use probity_disguise::{DecayRequest, Decayed, Value};
+use probity_disguise::{DecayRequest, Decayed, Error, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,7 +69,7 @@ impl DecayedForm {
             held: page.held,
             before: page.before,
             refused: u64::try_from(page.refused.len()).unwrap_or(u64::MAX),
-            reasons: page.refused.iter().map(ToString::to_string).collect(),
+            reasons: page.refused.iter().map(Error::with_cause).collect(),
             next: page.next.as_ref().map(Value::written),
             entry,
         }

@@ -187,7 +187,7 @@ impl SweptForm {
         let due = swept.due.iter().map(DisguiseId::to_string);
         let refused = |(id, error): &(DisguiseId, Error)| RefusedForm {
             id: id.to_string(),
-            reason: error.to_string(),
+            reason: error.with_cause(),
         };
         Self {
             applied: applied.chain(due).collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use probity_disguise::{DecayRequest, Decayed};
+use probity_disguise::{DecayRequest, Decayed, Error};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ impl DecayedForm {
         let applied = page.applied.iter().map(|it| it.id.to_string());
         self.disguises.extend(applied);
         self.reasons
-            .extend(page.refused.iter().map(ToString::to_string));
+            .extend(page.refused.iter().map(Error::with_cause));
     }
 }
 

@@ -52,7 +52,7 @@ impl RefusedForm {
     fn new((id, error): &(DisguiseId, Error)) -> Self {
         Self {
             id: id.to_string(),
-            reason: error.to_string(),
+            reason: error.with_cause(),
         }
     }
 }

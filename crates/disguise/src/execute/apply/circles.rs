@@ -144,8 +144,7 @@ fn drop_unlike(
 
 /// Returns whether a row of `table` may come back without this reference.
 fn may_begin(live: &ResolvedSchema, table: &ResolvedTable, edge: &Edge) -> bool {
-    let reference = &edge.reference;
-    !edge.is_to_person && (!table.declares(reference) || live.emptiable(table, reference).is_some())
+    !edge.is_to_person && live.may_come_before(table, &edge.reference)
 }
 
 /// Returns whether a row can come back only after the row to which this reference leads.
