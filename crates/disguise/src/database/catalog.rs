@@ -136,9 +136,6 @@ pub enum Property {
     KeepsVersions,
     /// Tables may refer to it that the account does not see.
     UnseenReferrers,
-    /// Refers to a table of another schema, or to one from which others inherit, by a key that the
-    /// database may check at the commit alone.
-    RefersElsewhereLate,
     /// Its name may be written in any letters, large and small.
     AnyLetters,
     /// The table has a conflict clause (`ON CONFLICT` on `SQLite`) that applies to statements
@@ -178,6 +175,10 @@ pub struct CatalogTable {
     pub unique_keys: Vec<Vec<String>>,
     /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
+    /// The names of its foreign keys, as a statement lists them, that lead to a table of another
+    /// schema or to one from which others inherit, and that the database may check at the commit
+    /// alone.
+    pub late_elsewhere: Option<String>,
     /// The declared foreign keys by which tables of other schemas or databases refer to it.
     pub referrers: Vec<Referrer>,
 }
@@ -197,6 +198,7 @@ impl Default for CatalogTable {
             primary_key: Vec::new(),
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            late_elsewhere: None,
             referrers: Vec::new(),
         }
     }

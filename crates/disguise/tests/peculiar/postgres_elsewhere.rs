@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
+use std::collections::BTreeSet;
+
 use probity_disguise::Value;
 
 use crate::connect;
@@ -79,4 +81,40 @@ pub(crate) fn a_row_of_an_heir_is_no_row_to_refer_to() {
     member.sql(&["DROP TABLE heirs", "DELETE FROM notes WHERE id = 50"]);
     assert!(member.return_from(&applied).is_complete());
     assert_eq!(member.rows(["members", "notes"]), before);
+}
+
+/// So it refused it where that row was in a circle of rows of its person.
+pub(crate) fn a_key_to_another_schema_keeps_a_circle_back_and_nothing_else() {
+    for nullable in ["", "NOT NULL"] {
+        let mut database = connect();
+        let notes = format!(
+            "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, \
+             mate BIGINT {nullable} REFERENCES notes DEFERRABLE INITIALLY DEFERRED, \
+             topic BIGINT REFERENCES crm.topics DEFERRABLE INITIALLY DEFERRED)"
+        );
+        for sql in [
+            "DROP SCHEMA IF EXISTS crm CASCADE",
+            "CREATE SCHEMA crm",
+            "CREATE TABLE crm.topics (id BIGINT PRIMARY KEY)",
+            "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+            &notes,
+            "INSERT INTO crm.topics VALUES (20), (21)",
+            "INSERT INTO members VALUES (1), (2)",
+            "INSERT INTO notes VALUES (6, 1, 7, 20), (7, 1, 6, NULL), (8, 1, 8, 21), \
+             (9, 1, 10, 21), (10, 1, 9, NULL)",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut member = Member::of(database, NOTES);
+        let before = member.rows(["members", "notes"]);
+        let applied = member.leave();
+        member.sql(&["DELETE FROM crm.topics WHERE id = 20"]);
+        let revealed = member.return_from(&applied);
+        let kept: BTreeSet<&str> = revealed.kept.iter().map(|it| &*it.identity).collect();
+        assert_eq!(kept, BTreeSet::from(["6", "7"]), "{nullable} {revealed:?}");
+        member.sql(&["INSERT INTO crm.topics VALUES (20)"]);
+        assert!(member.return_from(&applied).is_complete(), "{nullable}");
+        assert_eq!(member.rows(["members", "notes"]), before, "{nullable}");
+        member.sql(&["DROP SCHEMA crm CASCADE"]);
+    }
 }

@@ -1,7 +1,6 @@
 //! Reads the catalogs of `PostgreSQL`: the tables of the current schemas and the tables that refer
 //! to them.
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
@@ -137,19 +136,23 @@ const FOREIGN_KEYS: &str = concat!("
      WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
 
-/// The tables that refer to tables of other schemas by keys that may be deferred to the commit.
+/// The tables that refer to tables of other schemas, or to such as others inherit from, by keys that
+/// may be deferred to the commit, each with the names of these keys. A query finds the rows of heirs
+/// in their table, and a key to it does not.
 const REFERRING_ELSEWHERE: &str = concat!(
     "
-    SELECT DISTINCT c.relname::text
+    SELECT c.relname::text, string_agg(format('%I.%I', n.nspname, k.conname), ', ')
       FROM pg_constraint k
+      JOIN pg_namespace n ON n.oid = k.connamespace
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid)
      WHERE k.contype = 'f' AND k.conparentid = 0 AND k.condeferrable
        AND ",
     named!("c"),
-    " AND NOT (",
+    " AND (NOT (",
     named!("t"),
-    ")"
+    ") OR (t.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = t.oid)))
+     GROUP BY c.relname"
 );
 
 /// The names of the unique keys that may be deferred to the commit, as one list; NULL if there are
@@ -276,18 +279,10 @@ impl Postgres {
 
     fn note_referring_elsewhere(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         for row in self.query(REFERRING_ELSEWHERE, &[])? {
-            let table = row.first().and_then(|it| catalog.get_mut(&it.to_string()));
-            if let Some(table) = table {
-                table.properties.push(Property::RefersElsewhereLate);
-            }
-        }
-        // A query finds the rows of heirs in their table, and a key to it does not.
-        let heirs = catalog.iter().filter(|(_, it)| it.has_heirs);
-        let heirs: BTreeSet<String> = heirs.map(|(name, _)| name.clone()).collect();
-        for table in catalog.values_mut() {
-            let mut keys = table.foreign_keys.iter();
-            if keys.any(|key| key.is_checked_late && heirs.contains(&key.to_table)) {
-                table.properties.push(Property::RefersElsewhereLate);
+            if let [table, keys] = row.as_slice()
+                && let Some(table) = catalog.get_mut(&table.to_string())
+            {
+                table.late_elsewhere = Some(keys.to_string());
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::applier::{Applier, StepOutcome};
 use super::modify::overwrite;
 use super::new_accounts::NewAccounts;
+use crate::crypto::suite::Suite;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -37,12 +38,9 @@ impl Applier<'_> {
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.principals.spelled(owner).clone();
             let keeper = self.user.unwrap_or(owner).principal();
-            let keeper = self
-                .principals
-                .known
-                .get(&keeper)
-                .map(|(public, _)| public.suite());
-            let suite = keeper.unwrap_or_default();
+            let known = self.principals.known.get(&keeper);
+            // Whoever has everything forgotten meanwhile opens nothing of it, whatever the suite.
+            let suite = known.map_or_else(Suite::default, |(public, _)| public.suite());
             let bag = self.bag(owner)?;
             let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
             bag.speaks_for.push(SpeaksFor {

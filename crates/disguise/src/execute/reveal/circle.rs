@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::counted;
+use super::late_keys::check_elsewhere;
 use super::put_back::{WholeRows, lacking, names_one_of};
 use super::savepoint::Savepoint;
 use super::stored_rows::is_of_tenant;
@@ -11,7 +12,7 @@ use super::unawaited::{Keys, Without};
 use super::unseen_keys::has_own_unseen;
 use super::{Sections, fits};
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::records::co_owned::remove_slots;
 use crate::records::section::{Change, Section};
 use crate::schema::{Reference, ResolvedTable};
@@ -79,31 +80,53 @@ impl<'a> Circles<'_, 'a> {
             there.push(self.there(group)?);
         }
         let spelled = self.spelled_otherwise(&groups, &there)?;
-        loop {
-            self.narrow(&mut groups, &there, &spelled);
-            if groups.iter().all(|group| group.rows.is_empty()) {
-                return Ok(false);
-            }
-            let doing = "putting back rows that refer to each other";
-            let point = Savepoint::set(self.work.owners.database, "probity_circle", doing)?;
-            let mut all = self.insert_groups(&mut groups, &there, &spelled)?;
-            all = all && self.refill(&mut groups)?;
-            all = all && self.all_lead_on(&mut groups)?;
-            point.end(self.work.owners.database, all)?;
-            if all {
-                break;
-            }
-            // A refused row takes along the rows that were to refer to it.
-            for group in &mut groups {
-                group.rows.retain(|it| it.is_in);
-                group.rows.iter_mut().for_each(|it| it.is_in = false);
-            }
+        // The database would refuse the commit where a row refers to nothing by a key out of sight.
+        let tables = groups.iter().filter(|it| !it.rows.is_empty());
+        let tables = tables.map(|it| it.table);
+        let checked = check_elsewhere(self.work.owners.database, tables)?;
+        let is_back = checked != Some(false) && self.insert_all(&mut groups, &there, &spelled)?;
+        if checked == Some(true) {
+            let late = self.work.owners.database.defer_foreign_keys();
+            late.doing("deferring foreign keys")?;
+        }
+        if !is_back {
+            return Ok(false);
         }
         for group in &groups {
             self.came_back(group, due)?;
         }
         due.retain(|(_, section)| section.change.rows() > 0);
         Ok(true)
+    }
+
+    /// Inserts the rows of circles that the database takes, and keeps no others in `groups`. Returns
+    /// whether there are any.
+    fn insert_all(
+        &mut self,
+        groups: &mut [Group<'a>],
+        there: &[Keys],
+        spelled: &Spelled,
+    ) -> Result<bool, Error> {
+        loop {
+            self.narrow(groups, there, spelled);
+            if groups.iter().all(|group| group.rows.is_empty()) {
+                return Ok(false);
+            }
+            let doing = "putting back rows that refer to each other";
+            let point = Savepoint::set(self.work.owners.database, "probity_circle", doing)?;
+            let mut all = self.insert_groups(groups, there, spelled)?;
+            all = all && self.refill(groups)?;
+            all = all && self.all_lead_on(groups)?;
+            point.end(self.work.owners.database, all)?;
+            if all {
+                return Ok(true);
+            }
+            // A refused row takes along the rows that were to refer to it.
+            for group in &mut *groups {
+                group.rows.retain(|it| it.is_in);
+                group.rows.iter_mut().for_each(|it| it.is_in = false);
+            }
+        }
     }
 
     /// Takes rows that are back out of their section, voids the copies of them, and notes what they

@@ -8,7 +8,7 @@ use super::report::KeptReason;
 use super::unseen_keys::has_unseen_keys;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate, Property};
+use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{may_empty, referred};
 use crate::records::section::Modified;
@@ -105,27 +105,48 @@ pub(super) fn checked_at_once<T>(
     if !is_needed {
         return work(database).map(Some);
     }
-    match database.attempt(AT_ONCE, &[]) {
-        Ok(_) => {}
+    if !begins(database, AT_ONCE)? {
+        return Ok(None);
+    }
+    let done = work(database)?;
+    let late = database.defer_foreign_keys();
+    late.doing("deferring foreign keys")?;
+    Ok(Some(done))
+}
+
+/// Has the database check at once those keys of `tables` at which nothing else looks before the
+/// commit, until they are deferred again. Returns nothing where no table has such keys, and false
+/// where one is violated already.
+pub(super) fn check_elsewhere<'t>(
+    database: &mut dyn TenantConnection,
+    tables: impl Iterator<Item = &'t ResolvedTable>,
+) -> Result<Option<bool>, Error> {
+    let keys = tables.filter_map(|it| it.catalog.late_elsewhere.as_deref());
+    let keys: BTreeSet<&str> = keys.collect();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let names = keys.into_iter().collect::<Vec<_>>().join(", ");
+    begins(database, &format!("SET CONSTRAINTS {names} IMMEDIATE")).map(Some)
+}
+
+/// Has the database check keys at once. Returns false where one is violated.
+fn begins(database: &mut dyn TenantConnection, at_once: &str) -> Result<bool, Error> {
+    match database.attempt(at_once, &[]) {
+        Ok(_) => Ok(true),
         Err(error)
             if matches!(
                 error.kind,
                 DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint
             ) =>
         {
-            return Ok(None);
+            Ok(false)
         }
-        Err(source) => {
-            return Err(Error::Database {
-                doing: "checking keys",
-                source,
-            });
-        }
+        Err(source) => Err(Error::Database {
+            doing: "checking keys",
+            source,
+        }),
     }
-    let done = work(database)?;
-    let late = database.defer_foreign_keys();
-    late.doing("deferring foreign keys")?;
-    Ok(Some(done))
 }
 
 /// Returns whether referring or referred rows must be checked before `columns` of a table
@@ -171,7 +192,7 @@ fn own_keys<'t>(
 /// Returns whether a change of `column` may be refused at the commit for a key to or from a table
 /// out of reach.
 pub(super) fn is_late_elsewhere(table: &ResolvedTable, column: &str) -> bool {
-    table.catalog.has(Property::RefersElsewhereLate) || is_referred_late(table, Some(column))
+    table.catalog.late_elsewhere.is_some() || is_referred_late(table, Some(column))
 }
 
 /// Returns whether tables out of reach refer to rows of this one by a key that is checked at the
