@@ -321,12 +321,9 @@ impl ResolvedSchema {
     }
 
     /// Returns whether a removed row of `table` may come back before the row to which this reference
-    /// leads: not if that one decides whose it is.
+    /// leads.
     pub(crate) fn may_come_before(&self, table: &ResolvedTable, reference: &Reference) -> bool {
-        let path = table.path.iter().filter_map(|path| path.steps.first());
-        let mut path = path.filter(|it| it.columns == reference.columns);
-        let may_dangle = !table.declares(reference);
-        path.next().is_none() && (may_dangle || self.emptiable(table, reference).is_some())
+        !table.declares(reference) || self.emptiable(table, reference).is_some()
     }
 
     /// Returns the column of a reference by `columns` to empty, of those that `may_be_empty`: one of

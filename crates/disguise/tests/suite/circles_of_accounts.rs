@@ -137,9 +137,8 @@ pub(crate) fn a_chain_of_like_keys_is_no_circle() {
     }
 }
 
-/// A reference that only the description says was taken for one to begin without, where it says whose the
-/// row is: the row came back without an owner, and those that refer to it never.
-pub(crate) fn a_circle_over_the_way_to_an_owner_is_refused() {
+/// A row may come back before the one that says whose it is, where only the description says so.
+pub(crate) fn a_circle_over_a_way_to_an_owner_that_is_said_comes_back() {
     let noted = key("o", "c");
     let statements = [
         "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
@@ -154,5 +153,14 @@ pub(crate) fn a_circle_over_the_way_to_an_owner_is_refused() {
                   [[remove]]\ntable = \"c\"\n[[remove]]\ntable = \"t\"\n";
     let description = super::society::description(tables);
     let mut society = Society::of(&statements, &description, &[1, 2, 3]);
-    is_refused(&mut society, &["c.tid", "t.o"]);
+    if crate::connect().dialect() == Dialect::Mysql {
+        // It looks at keys row by row, and lets nobody of a circle leave.
+        return;
+    }
+    let id = society.try_to_leave(None, false, None).unwrap().id;
+    for user in [1, 2, 3] {
+        society.reveal(user, id);
+    }
+    society.try_again(&BTreeMap::from([(1, id)]));
+    society.assert_as_before("a circle over a said way");
 }

@@ -42,7 +42,7 @@ macro_rules! for_every_claim {
             a_decay_goes_on_after_whom_the_database_refuses
             a_sweep_goes_on_after_what_the_database_refuses
             accounts_that_need_each_other_are_refused
-            a_circle_over_the_way_to_an_owner_is_refused
+            a_circle_over_a_way_to_an_owner_that_is_said_comes_back
             a_chain_of_like_keys_is_no_circle
             a_row_of_a_circle_begins_without_the_others
             a_row_waits_where_its_tables_alone_make_a_circle
@@ -63,6 +63,7 @@ macro_rules! for_every_claim {
             a_chunk_empties_no_column_of_the_key_referred_to
             a_row_waits_for_one_to_which_a_column_worked_out_leads
             a_row_whose_parent_leads_nowhere_waits_with_it
+            a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
             a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
             a_circle_over_a_column_worked_out_goes_back

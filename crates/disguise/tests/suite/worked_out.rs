@@ -177,3 +177,65 @@ pub(crate) fn a_circle_over_a_column_worked_out_goes_back() {
     society.reveal(1, gone);
     society.assert_as_before("a circle");
 }
+
+/// One refused row of a table that refers to such a column of its own ended the whole reveal.
+pub(crate) fn a_row_whose_key_is_worked_out_keeps_its_children_back_alone() {
+    let (late, text) = (late(), "VARCHAR(30)");
+    let named = |column: &str| match crate::connect().dialect() {
+        Dialect::Mysql => format!("concat('t', {column})"),
+        _ => format!("('t' || {column})"),
+    };
+    for (other, chunk) in [
+        (text.to_owned(), None),
+        (
+            format!("{text} GENERATED ALWAYS AS ({}) STORED", named("r")),
+            Some(1),
+        ),
+    ] {
+        let is_given = chunk.is_none();
+        let gr = if is_given { ", gr" } else { "" };
+        let row = |id: i64, r: &str, u: i64| {
+            let name = if r == "NULL" {
+                r.to_owned()
+            } else {
+                format!("'t{r}'")
+            };
+            let name = if is_given {
+                format!(", {name}")
+            } else {
+                String::new()
+            };
+            format!("INSERT INTO posts (id, who, r, u{gr}) VALUES ({id}, 1, {r}, {u}{name})")
+        };
+        let statements = [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+            format!(
+                "CREATE TABLE posts (id INT PRIMARY KEY, who BIGINT, r INT, u INT UNIQUE, \
+                 g {text} GENERATED ALWAYS AS ({}) STORED UNIQUE, gr {other}, \
+                 FOREIGN KEY (gr) REFERENCES posts (g) {late})",
+                named("id")
+            ),
+            "INSERT INTO people VALUES (1, 'one'), (2, 'two')".to_owned(),
+            row(10, "NULL", 1),
+            row(11, "10", 2),
+            row(12, "11", 3),
+            row(13, "NULL", 4),
+        ];
+        let described = format!(
+            "[tables.posts]\nowners = [\"who\"]\n{}",
+            removed(&["posts"])
+        );
+        let mut society = Society::of(&statements, &description(&described), &[1, 2]);
+        let Ok(gone) = society.try_to_leave(Some(1), false, chunk) else {
+            society.assert_as_before("refused");
+            continue;
+        };
+        society.sql("INSERT INTO posts (id, who, u) VALUES (50, 2, 1)");
+        society.reveal(1, gone.id);
+        let back = society.numbers("SELECT id FROM posts ORDER BY id");
+        assert_eq!(back, [13, 50], "{other}");
+        society.sql("DELETE FROM posts WHERE id = 50");
+        society.reveal(1, gone.id);
+        society.assert_as_before(&other);
+    }
+}

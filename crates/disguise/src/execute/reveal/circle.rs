@@ -16,7 +16,7 @@ use crate::error::{Doing as _, Error};
 use crate::records::co_owned::remove_slots;
 use crate::records::section::{Change, Section};
 use crate::schema::{Reference, ResolvedTable};
-use crate::statements::row::{at, encoded, picked, put};
+use crate::statements::row::{at, encoded, picked, put, whole_key};
 use crate::statements::spelling::alike;
 use crate::statements::table::present;
 
@@ -453,7 +453,7 @@ fn waiting_keys(
         .filter(|group| group.table.name == reference.to_table);
     let keys = of.flat_map(|group| {
         let rows = group.rows.iter().filter(move |it| counts(it));
-        rows.map(|it| picked(&group.columns, &it.row, &reference.to_columns))
+        rows.filter_map(|it| whole_key(&group.columns, &it.row, &reference.to_columns))
     });
     keys.collect()
 }

@@ -10,7 +10,7 @@ use crate::records::registry;
 use crate::records::section::Modified;
 use crate::schema::ResolvedTable;
 use crate::statements::path_end::ends;
-use crate::statements::row::{at, encoded, picked, put};
+use crate::statements::row::{at, encoded, picked, put, whole_key};
 use crate::statements::table::{present, select_keys};
 
 /// A row as it is now.
@@ -249,12 +249,14 @@ impl Owners<'_, '_> {
             return Ok(vec![true; rows.len()]);
         };
         let strange = self.strange((table, index), columns, rows)?;
-        let key = |row: &Vec<Value>| picked(columns, row, &step.columns);
-        let keys: Vec<Vec<Value>> = rows.iter().map(key).collect();
-        let there = present(self.database, &step.to_table, &step.to_columns, &keys)?;
+        let key = |row: &Vec<Value>| whole_key(columns, row, &step.columns);
+        let keys: Vec<Option<Vec<Value>>> = rows.iter().map(key).collect();
+        let known: Vec<Vec<Value>> = keys.iter().flatten().cloned().collect();
+        let there = present(self.database, &step.to_table, &step.to_columns, &known)?;
+        let is_there = |key: &Vec<Value>| there.contains(&encoded(key));
         let may = keys.iter().zip(strange);
         Ok(may
-            .map(|(key, strange)| strange.is_none() || !there.contains(&encoded(key)))
+            .map(|(key, strange)| strange.is_none() || !key.as_ref().is_some_and(is_there))
             .collect())
     }
 }

@@ -187,14 +187,18 @@ impl WriteBack<'_> {
         there: &mut Ready,
         mut may_be_others: bool,
     ) -> Result<Vec<Vec<Value>>, Error> {
+        // The others lead to columns that the database works out, and no record has.
+        let has = |names: &[String]| names.iter().all(|it| columns.contains(it));
         let own = table.references.iter();
-        let own: Vec<&Reference> = own.filter(|it| it.to_table == table.name).collect();
+        let own = own.filter(|it| it.to_table == table.name && has(&it.to_columns));
+        let own: Vec<&Reference> = own.collect();
         let mut orphans = Vec::new();
         while !lost.is_empty() {
             let mut next = Vec::new();
             for reference in &own {
                 let by = &reference.to_columns;
-                let keys = lost.iter().map(|(_, row)| picked(columns, row, by));
+                let keys = lost.iter();
+                let keys = keys.filter_map(|(_, row)| whole_key(columns, row, by));
                 let keys: Vec<Vec<Value>> = keys.collect();
                 let others = if may_be_others {
                     present(self.database, &table.name, by, &keys)?

@@ -8,7 +8,7 @@ use super::unawaited::Without;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
-use crate::statements::row::{encoded, picked, put, whole_key};
+use crate::statements::row::{encoded, put, whole_key};
 use crate::statements::table::present;
 
 /// A reference of the rows that go back.
@@ -52,7 +52,8 @@ impl WholeRows<'_, '_> {
                 let by = &of.reference.to_columns;
                 let own: BTreeSet<Vec<u8>> = if of.reference.to_table == table.name {
                     let rows = ready.iter();
-                    rows.map(|(_, row)| encoded(&picked(columns, row, by)))
+                    rows.filter_map(|(_, row)| whole_key(columns, row, by))
+                        .map(|key| encoded(&key))
                         .collect()
                 } else {
                     BTreeSet::new()

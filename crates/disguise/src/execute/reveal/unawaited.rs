@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::records::section::Section;
 use crate::records::unawaited::Unawaited;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, picked};
+use crate::statements::row::{encoded, whole_key};
 
 /// Keys of rows, by table and columns.
 pub(super) type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
@@ -60,7 +60,7 @@ impl Waits {
             for (table, by) in all.iter().filter(|(table, _)| *table == section.table) {
                 let names = own.entry((table.clone(), by.clone())).or_default();
                 if let Some((columns, rows)) = section.whole_rows() {
-                    let keys = rows.map(|row| picked(columns, row, by));
+                    let keys = rows.filter_map(|row| whole_key(columns, row, by));
                     names.extend(keys.map(|key| encoded(&key)));
                 }
             }
@@ -116,7 +116,8 @@ fn keys(live: &ResolvedSchema, unawaited: &[Unawaited]) -> Keys {
         let by: BTreeSet<&Vec<String>> = references.map(|it| &it.to_columns).collect();
         for by in by {
             let all = keys.entry((rows.table.clone(), by.clone())).or_default();
-            let names = rows.keys.iter().map(|key| picked(&rows.columns, key, by));
+            let names = rows.keys.iter();
+            let names = names.filter_map(|key| whole_key(&rows.columns, key, by));
             all.extend(names.map(|key| encoded(&key)));
         }
     }

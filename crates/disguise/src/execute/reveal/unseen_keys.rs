@@ -140,11 +140,14 @@ pub(super) fn has_own_unseen(table: &ResolvedTable) -> bool {
     own_unseen(table).next().is_some()
 }
 
-/// The keys of a table over columns that the database works out, which it may check at the commit
-/// alone. It refuses others row by row.
+/// The keys of a table over columns that the database works out, or to such of its own, which it may
+/// check at the commit alone. It refuses others row by row.
 fn own_unseen(table: &ResolvedTable) -> impl Iterator<Item = &ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
-    keys.filter(|key| key.is_checked_late && is_unseen(table, &key.columns))
+    keys.filter(|key| {
+        let is_to_unseen = key.to_table == table.name && is_unseen(table, &key.to_columns);
+        key.is_checked_late && (is_to_unseen || is_unseen(table, &key.columns))
+    })
 }
 
 fn is_unseen(table: &ResolvedTable, columns: &[String]) -> bool {
