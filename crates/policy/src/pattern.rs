@@ -101,6 +101,12 @@ impl Pattern {
         )
     }
 
+    /// Returns whether it says whom a key is about.
+    pub(crate) fn names_people(&self) -> bool {
+        let mut steps = self.runs.iter().flatten();
+        steps.any(|step| matches!(step, Step::Segment { subject: true, .. }))
+    }
+
     /// Returns whether `key` matches; puts the ranges of its subjects into `subjects`.
     ///
     /// The cost is at most the product of the lengths of key and pattern.

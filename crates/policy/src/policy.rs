@@ -89,6 +89,12 @@ impl Policy {
     /// The patterns of the built-in policy, which applies if there is no policy file.
     pub const BUILTIN_PATTERNS: [&'static str; 2] = ["user:{subject}", "user:{subject}:*"];
 
+    /// Returns whether a pattern says whom a key is about. Without one no entry of an operation has a
+    /// subject.
+    pub fn names_people(&self) -> bool {
+        self.rules.iter().any(|rule| rule.pattern.names_people())
+    }
+
     /// Returns the built-in policy, which applies if there is no policy file. Every key is
     /// recorded. In keys that begin with `user:` the subject is the second segment.
     pub fn builtin() -> Self {

@@ -219,7 +219,7 @@ impl Upstream {
             .map_or((None, rest), |(login, rest)| (Some(login), rest));
         let (user, password) = match login.map(|login| login.split_once(':')) {
             None => (None, None),
-            Some(None) => (None, login),
+            Some(None) => (login, None),
             Some(Some(("", password))) => (None, Some(password)),
             Some(Some((user, password))) => (Some(user), Some(password)),
         };
@@ -337,6 +337,9 @@ mod tests {
             (upstream.place, upstream.db),
             (Place::Unix("/run/redis.sock".into()), 2)
         );
+        let upstream = Upstream::parse("redis://al@h").unwrap();
+        assert_eq!(upstream.user.as_deref(), Some("al"));
+        assert!(upstream.password.is_none());
         assert_eq!(
             Upstream::parse("redis://h").unwrap().place,
             Place::Tcp("h".into(), 6379)

@@ -393,6 +393,11 @@ fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Fa
     let (connect_timeout, idle_timeout) = (args.connect_timeout, args.idle_timeout);
     let clients_max = args.clients_max;
     let policy = Arc::new(read_policy(args.policy.as_deref())?);
+    if !policy.names_people() {
+        note(
+            "warning: no pattern of the policy has a {subject}, so no entry says whom a key is about; a policy file replaces the built-in patterns user:{subject} and user:{subject}:*",
+        );
+    }
     Ok(move |backend| ProxyConfig {
         listen,
         policy,
@@ -436,6 +441,13 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
     if let Some(path) = &args.upstream_password_file {
         key_file::warn_if_open(path, "the password in");
         upstream.password = Some(Arc::new(read_password(path)?));
+    }
+    if upstream.user.is_some() && upstream.password.is_none() {
+        return Err(
+            Failure::usage("the upstream names a user and no password").remedy(
+                "write redis://USER:PASSWORD@HOST:PORT into PROBITY_UPSTREAM, or give the proxy an --upstream-password-file as well",
+            ),
+        );
     }
     Ok(upstream)
 }
