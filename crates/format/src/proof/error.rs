@@ -69,9 +69,32 @@ pub enum EntryProofError {
         /// Size of the remembered head.
         kept: u64,
     },
-    /// The chain of keys shows that a key in the proof was replaced, and neither a cosignature nor
-    /// the proof's own head vouches.
+    /// The chain of keys shows that a key in the proof was replaced by one that is not the proof's.
     Replaced,
+    /// The chain of keys holds no key of the proof, so it shows of none whether it was replaced.
+    OtherKeys,
+    /// The remembered head of a stream is of another stream than the proof's.
+    OtherStream {
+        /// The origin of the remembered head.
+        kept: String,
+        /// The origin of the proof's checkpoint.
+        shown: String,
+    },
+    /// The remembered head of the stream has another size than the checkpoint in the proof.
+    NotUnder {
+        /// Size of the remembered head.
+        kept: u64,
+        /// Size of the checkpoint in the proof.
+        size: u64,
+        /// True if the remembered head covers the entry's frame.
+        is_covered: bool,
+    },
+    /// The remembered head of the stream has the size of the checkpoint in the proof and another
+    /// root: the log signed two histories.
+    OtherRoot {
+        /// Size of both.
+        size: u64,
+    },
     /// The remembered head is of the journal of another log.
     OtherHead {
         /// The origin of the remembered head.
@@ -85,7 +108,7 @@ pub enum EntryProofError {
         /// Size of the remembered head.
         kept: u64,
     },
-    /// The chain of keys is invalid after the recipient's key.
+    /// The chain of keys is invalid after the recipient's key or a key of the proof.
     Chain(DecodeError),
     /// The chain of keys ends before the first key of the proof.
     ChainTooShort,
@@ -123,7 +146,11 @@ impl EntryProofError {
                 | Self::OlderKeyNotShown { .. }
                 | Self::NotFromKept { .. }
                 | Self::Replaced
+                | Self::OtherKeys
+                | Self::OtherStream { .. }
+                | Self::NotUnder { .. }
                 | Self::OtherHead { .. }
+                | Self::Chain(_)
                 | Self::ChainTooShort
         )
     }
@@ -143,12 +170,17 @@ impl EntryProofError {
             | Self::OlderKeyNotShown { .. }
             | Self::NotFromKept { .. }
             | Self::Replaced
+            | Self::OtherKeys
             | Self::OtherHead { .. }
             | Self::Chain(_)
             | Self::ChainTooShort
             | Self::Certificate { .. }
             | Self::Journal(_) => "key-chain",
-            Self::Checkpoint(_) | Self::OtherHistory { .. } => "checkpoint",
+            Self::Checkpoint(_)
+            | Self::OtherHistory { .. }
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. } => "checkpoint",
             Self::Tree(_) => "tree",
             Self::Record(_) => "record",
             Self::Entry(_) => "entry",
@@ -199,6 +231,21 @@ impl fmt::Display for EntryProofError {
             Self::Replaced => f.write_str(
                 "the chain of keys shows that the key that signed, or one that leads to it, was replaced by another",
             ),
+            Self::OtherKeys => f.write_str(
+                "the chain of keys holds no key of the proof, so it does not show whether the one that signed was replaced",
+            ),
+            Self::OtherStream { kept, shown } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of {shown}"
+            ),
+            Self::NotUnder { kept, size, .. } => write!(
+                f,
+                "the proof stands under a head of size {size}, the one that you keep has size {kept}: they cannot be compared"
+            ),
+            Self::OtherRoot { size } => write!(
+                f,
+                "another history was signed: the head of the stream that you keep has the same size {size} and another root"
+            ),
             Self::OtherHead { kept, log } => write!(
                 f,
                 "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
@@ -207,7 +254,7 @@ impl fmt::Display for EntryProofError {
                 f,
                 "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
             ),
-            Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given"),
+            Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given or from a key of the proof"),
             Self::ChainTooShort => f.write_str(
                 "the chain of keys ends before the key that signed: the proof is newer than the chain",
             ),
@@ -247,6 +294,10 @@ impl core::error::Error for EntryProofError {
             | Self::OlderKeyNotShown { .. }
             | Self::NotFromKept { .. }
             | Self::Replaced
+            | Self::OtherKeys
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. }
             | Self::OtherHead { .. }
             | Self::OtherHistory { .. }
             | Self::ChainTooShort => None,
