@@ -196,8 +196,7 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
              show what was signed with the replaced key since"
         }
         EntryProofError::OtherKeys => {
-            "get the log's newest chain of keys from the operator, made with: probity keys chain DIR -o FILE, or check without --chain \
-             with the newest key that you know"
+            "get the log's newest chain of keys from the operator, made with: probity keys chain DIR -o FILE"
         }
         EntryProofError::Chain(_) => {
             "get the chain of keys of this log from the operator again, made with: probity keys chain DIR -o FILE"
