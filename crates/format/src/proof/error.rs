@@ -188,6 +188,47 @@ impl EntryProofError {
     }
 }
 
+impl EntryProofError {
+    /// Writes the errors about a head that the recipient remembers.
+    fn fmt_of_kept(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotCompared { kept, size } => write!(
+                f,
+                "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
+            ),
+            Self::OlderKeyNotShown { kept } => write!(
+                f,
+                "the journal in the proof grew from the head of {kept} frames that you keep, and the proof does not show which key was the newest there: a key replaced before could have continued it"
+            ),
+            Self::NotFromKept { kept } => write!(
+                f,
+                "nothing leads from the newest key under the head of {kept} frames that you keep to the key that signed: a key replaced before could have continued the journal"
+            ),
+            Self::OtherStream { kept, shown } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of {shown}"
+            ),
+            Self::NotUnder { kept, size, .. } => write!(
+                f,
+                "the proof stands under a head of size {size}, the one that you keep has size {kept}: they cannot be compared"
+            ),
+            Self::OtherRoot { size } => write!(
+                f,
+                "another history was signed: the head of the stream that you keep has the same size {size} and another root"
+            ),
+            Self::OtherHead { kept, log } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
+            ),
+            Self::OtherHistory { kept } => write!(
+                f,
+                "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
+            ),
+            other => f.write_str(other.part()),
+        }
+    }
+}
+
 impl fmt::Display for EntryProofError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -216,44 +257,20 @@ impl fmt::Display for EntryProofError {
                 f,
                 "{witness:?} cosigned the journal's head in the proof {time} seconds after the beginning of 1970, before second {since}, the earliest that was asked for"
             ),
-            Self::NotCompared { kept, size } => write!(
-                f,
-                "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
-            ),
-            Self::OlderKeyNotShown { kept } => write!(
-                f,
-                "the journal in the proof grew from the head of {kept} frames that you keep, and the proof does not show which key was the newest there: a key replaced before could have continued it"
-            ),
-            Self::NotFromKept { kept } => write!(
-                f,
-                "nothing leads from the newest key under the head of {kept} frames that you keep to the key that signed: a key replaced before could have continued the journal"
-            ),
             Self::Replaced => f.write_str(
                 "the chain of keys shows that the key that signed, or one that leads to it, was replaced by another",
             ),
             Self::OtherKeys => f.write_str(
                 "the chain of keys holds no key of the proof, so it does not show whether the one that signed was replaced",
             ),
-            Self::OtherStream { kept, shown } => write!(
-                f,
-                "the head that you keep is one of {kept}, and the proof is of {shown}"
-            ),
-            Self::NotUnder { kept, size, .. } => write!(
-                f,
-                "the proof stands under a head of size {size}, the one that you keep has size {kept}: they cannot be compared"
-            ),
-            Self::OtherRoot { size } => write!(
-                f,
-                "another history was signed: the head of the stream that you keep has the same size {size} and another root"
-            ),
-            Self::OtherHead { kept, log } => write!(
-                f,
-                "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
-            ),
-            Self::OtherHistory { kept } => write!(
-                f,
-                "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
-            ),
+            Self::NotCompared { .. }
+            | Self::OlderKeyNotShown { .. }
+            | Self::NotFromKept { .. }
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. }
+            | Self::OtherHead { .. }
+            | Self::OtherHistory { .. } => self.fmt_of_kept(f),
             Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given or from a key of the proof"),
             Self::ChainTooShort => f.write_str(
                 "the chain of keys ends before the key that signed: the proof is newer than the chain",
