@@ -252,16 +252,12 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
         let statement =
             "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)";
         let owner = [Value::Integer(entry), Value::Text(field)];
-        match bytes {
-            Some(bytes) => self.person.pieces(statement, &owner, bytes, PIECE_BYTES),
-            None => {
-                let [entry, field] = owner;
-                let nothing = [Value::Text(WITHHELD), Value::Integer(1), Value::Text("")];
-                let [encoding, piece, text] = nothing;
-                let values = [entry, field, encoding, piece, text];
-                self.person.insert(statement, &values)
-            }
+        if let Some(bytes) = bytes {
+            return self.person.pieces(statement, &owner, bytes, PIECE_BYTES);
         }
+        let mut values = owner.to_vec();
+        values.extend([Value::Text(WITHHELD), Value::Integer(1), Value::Text("")]);
+        self.person.insert(statement, &values)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The names of other people in an entry, which a person's copy leaves out.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use probity_format::Entry;
 use probity_log::reader::Found;
@@ -69,18 +70,26 @@ impl<'a> Others<'a> {
                 .flat_map(|part| part.split(name, is_own))
                 .collect();
         }
-        let is_left = |part: &Part<'_>| match part {
-            Part::Text(text) => theirs.iter().any(|name| find(text, name).is_some()),
-            Part::Own(_) | Part::Other => false,
-        };
-        if parts.iter().any(is_left) {
-            return None;
+        let (mut shown, mut own) = (Vec::new(), Vec::new());
+        for part in parts {
+            let begin = shown.len();
+            shown.extend_from_slice(match part {
+                Part::Text(text) | Part::Own(text) => text,
+                Part::Other => SOMEBODY.as_bytes(),
+            });
+            if matches!(part, Part::Own(_)) {
+                own.push(begin..shown.len());
+            }
         }
-        let shown = parts.iter().map(|part| match part {
-            Part::Text(text) | Part::Own(text) => text,
-            Part::Other => SOMEBODY.as_bytes(),
-        });
-        Some(Cow::Owned(shown.collect::<Vec<_>>().concat()))
+        // A name within the person's own is the person's.
+        let is_left = |name: &Vec<u8>| {
+            let mut places = places_of(&shown, name);
+            places.any(|place| {
+                let mut own = own.iter();
+                !own.any(|own| own.start <= place.start && place.end <= own.end)
+            })
+        };
+        (!theirs.iter().any(is_left)).then_some(Cow::Owned(shown))
     }
 
     /// Returns the entry's payload; `None` if it is about others as well. A payload of the proxy
@@ -129,7 +138,7 @@ enum Part<'k> {
     Other,
 }
 
-impl<'k> Part<'k> {
+impl Part<'_> {
     /// Takes each `name` that stands by itself out of a text.
     fn split(self, name: &[u8], is_own: bool) -> Vec<Self> {
         let Self::Text(text) = self else {
@@ -166,15 +175,12 @@ fn spellings(name: &str) -> Vec<Vec<u8>> {
     while let [first, after @ ..] = rest {
         let digits = after.get(..2).filter(|_| *first == b'%');
         let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            bytes.push(byte);
+            rest = after.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     let mut spellings = vec![name.as_bytes().to_vec()];
@@ -185,6 +191,12 @@ fn spellings(name: &str) -> Vec<Vec<u8>> {
 }
 
 fn find(text: &[u8], name: &[u8]) -> Option<usize> {
-    text.windows(name.len().max(1))
-        .position(|window| window == name)
+    places_of(text, name).map(|place| place.start).next()
+}
+
+/// Returns every place of `name` in `text`, also where two of them overlap.
+fn places_of<'t>(text: &'t [u8], name: &'t [u8]) -> impl Iterator<Item = Range<usize>> + 't {
+    let windows = text.windows(name.len().max(1)).enumerate();
+    let places = windows.filter(move |(_, window)| *window == name);
+    places.map(|(start, window)| start..start + window.len())
 }

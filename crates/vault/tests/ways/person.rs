@@ -71,9 +71,11 @@ fn entries_of_a_log_come_with_their_names_and_without_those_of_others() {
     assert_eq!(rows(&mut store, payloads), ["text|text", "withheld|"]);
 }
 
-/// Makes a log with these entries, of which each has subjects, key, payload, actor, and says whether
-/// a policy decided. Returns a reader behind the erasure of `erased`.
-fn reader_of(folder: &Path, entries: &[(&str, &[u8], &[u8], &str, bool)], erased: &str) -> Reader {
+/// Subjects, key, payload and actor of an entry, and whether a policy decided.
+type Said<'a> = (&'a str, &'a [u8], &'a [u8], &'a str, bool);
+
+/// Makes a log with these entries. Returns a reader behind the erasure of `erased`.
+fn reader_of(folder: &Path, entries: &[Said<'_>], erased: &str) -> Reader {
     let path = folder.join("audit");
     let root = RootKey::new(
         Secret::filled(|bytes| {
@@ -119,7 +121,7 @@ fn no_field_of_a_persons_copy_names_another_subject() {
     let renamed = br#"{"command":"rename","to":"user:carl:v","found":1}"#;
     let own = br#"{"command":"rename","to":"user:ada:v"}"#;
     let of_application = br#"{"command":1,"to":"carl"}"#;
-    let entries: [(&str, &[u8], &[u8], &str, bool); 11] = [
+    let entries: [Said<'_>; 13] = [
         ("ada\nbea", b"chat:ada:bea", b"bea wrote", "bea", false),
         ("ada\nada:bea", b"chat:ada:bea:ada", b"", "ada", false),
         ("ada\nbea", b"pairbea-ada", b"", "clerk", false),
@@ -131,6 +133,8 @@ fn no_field_of_a_persons_copy_names_another_subject() {
         ("ada", b"user:ada:v", own, "clerk", true),
         ("ada", b"user:ada:w", of_application, "clerk", true),
         ("ada", b"user:ada:x", renamed, "clerk", false),
+        ("ada\nad", b"chat:ada:ad", b"", "clerk", false),
+        ("ada\nb:ada", b"chatb:ada", b"", "clerk", false),
     ];
     let reader = reader_of(folder.path(), &entries, "gone");
     let mut store = pocket();
@@ -148,6 +152,8 @@ fn no_field_of_a_persons_copy_names_another_subject() {
         [
             "10|text|user:ada:w",
             "11|text|user:ada:x",
+            "12|text|chat:ada:*",
+            "13|withheld|",
             "1|text|chat:ada:*",
             "2|text|chat:*:ada",
             "3|withheld|",
