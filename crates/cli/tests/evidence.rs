@@ -524,3 +524,59 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     let said = check(&["--key", "audit.vkey", "--witness", "audit.vkey"], 1);
     assert!(said.contains("is no verifier key of a witness"), "{said}");
 }
+
+/// A head of the journal from the time of a replaced key made a proof by that key hold beside a
+/// chain that shows the replacement, and the remedy asked for just that head. The head of the
+/// stream is what nobody can put a forgery under.
+#[test]
+fn a_proof_from_before_a_replacement_needs_the_head_of_its_stream_beside_a_chain() {
+    let folder = place();
+    let at = folder.path();
+    for (stream, kept) in [("journal", "journal"), ("default", "stream")] {
+        let checkpoint = at.join(format!("audit/streams/{stream}/checkpoint"));
+        fs::copy(checkpoint, at.join(kept)).unwrap();
+    }
+    let prove = ["prove", "audit", "--index", "0", "-o"];
+    probity(at, &[&prove[..], &["proof"]].concat(), "", 0);
+    append(at, "audit", "second");
+    append(at, "audit", "third");
+    probity(at, &["keys", "chain", "audit", "-o", "chain"], "", 0);
+    probity(at, &[&prove[..], &["newer"]].concat(), "", 0);
+    let check = |file: &str, more: &[&str], status| {
+        let args = ["check-proof", file, "--key", "audit.vkey"];
+        let (stdout, stderr) = probity(at, &[&args, more].concat(), "", status);
+        stdout + &stderr
+    };
+    let chain = ["--chain", "chain"];
+    for more in [&[][..], &["--checkpoint", "journal"]] {
+        let said = check("proof", &[&chain, more].concat(), 1);
+        assert!(
+            said.contains("undecided: the chain of keys shows"),
+            "{said}"
+        );
+        assert!(said.contains("a head of the entry's stream"), "{said}");
+    }
+    let said = check("proof", &["--checkpoint", "journal"], 0);
+    let covers = "the same as the journal's; keys replaced behind that are not covered";
+    assert!(said.contains(covers), "{said}");
+    let stream = ["--checkpoint", "stream"];
+    let said = check("proof", &[&chain[..], &stream].concat(), 0);
+    assert!(said.contains("kept head  stream: the same"), "{said}");
+    assert!(
+        said.contains("chain      ends with example.com/audit+"),
+        "{said}"
+    );
+    let said = check("newer", &[&chain[..], &["--json"]].concat(), 0);
+    let document: Value = serde_json::from_str(&said).unwrap();
+    let end = document["chain_end"].as_str().unwrap();
+    assert!(end.starts_with("example.com/audit+"), "{end}");
+    assert_eq!(
+        document["signed_by"]
+            .as_str()
+            .unwrap()
+            .split_once('+')
+            .unwrap()
+            .0,
+        "example.com/audit/streams/default"
+    );
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::LogError;
+use crate::files::is_strange;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::settling::FoundStream;
@@ -13,7 +14,8 @@ impl FoundStream<'_> {
     /// frames are whole and of this log.
     ///
     /// # Errors
-    /// Errors of the storage.
+    /// Errors of the storage; [`LogError::Broken`] if a frame that the log sealed does not name its
+    /// subjects. Keys that were put back for it would be taken for nobody's.
     pub(crate) fn given_up(&mut self) -> Result<BTreeSet<Pseudonym>, LogError> {
         let name = self.recovery.name;
         let losses = self.recovery.history.losses.iter();
@@ -33,8 +35,9 @@ impl FoundStream<'_> {
     ) -> Result<(), LogError> {
         let start = Position::start(self.recovery.identity);
         // Records that are damaged lead nowhere.
-        for mut position in self.position_before(from).into_iter().chain([start]) {
+        for mut position in self.position_before(from)?.into_iter().chain([start]) {
             let recovery = &mut self.recovery;
+            let name = recovery.name;
             let (epochs, opening) = (&mut recovery.epochs, &mut recovery.opening);
             let Some(opening) = opening else {
                 break;
@@ -46,10 +49,13 @@ impl FoundStream<'_> {
                 // The key of its opening shows that the log sealed it, signed for or not.
                 &mut |record, frame| record.frame < to && epochs.authenticate(frame),
                 &mut |record, frame| {
-                    if record.frame >= from
-                        && let Ok(mut named) = opening.subjects_of(frame)
-                    {
-                        subjects.append(&mut named);
+                    if record.frame >= from {
+                        let named = opening.subjects_of(frame);
+                        let named = named.map_err(|error| LogError::Broken {
+                            place: format!("stream {name}, frame {}", record.frame),
+                            reason: error.to_string(),
+                        });
+                        subjects.append(&mut named?);
                     }
                     Ok::<(), LogError>(())
                 },
@@ -61,13 +67,23 @@ impl FoundStream<'_> {
         Ok(())
     }
 
-    /// The nearest position before frame `frame` that the records show.
-    fn position_before(&self, frame: u64) -> Option<Position> {
+    /// The nearest position before frame `frame` that the records show; nothing where they are
+    /// damaged.
+    fn position_before(&self, frame: u64) -> Result<Option<Position>, LogError> {
         let recovery = &self.recovery;
         let (files, name) = (recovery.files, recovery.name);
         let mut records = Records::new(files, name, recovery.identity, self.signed_size);
-        let before = frame.min(self.signed_size).checked_sub(1)?;
-        let record = records.of_frame(before).ok()??;
-        records.behind(&record).ok()?
+        let Some(before) = frame.min(self.signed_size).checked_sub(1) else {
+            return Ok(None);
+        };
+        let record = records.of_frame(before);
+        let position = record.and_then(|record| match record {
+            Some(record) => records.behind(&record),
+            None => Ok(None),
+        });
+        match position {
+            Err(error) if is_strange(&error) => Ok(None),
+            position => position,
+        }
     }
 }

@@ -82,6 +82,8 @@ pub struct Prover<'a> {
     records: Option<Records<'a>>,
     /// True if the recipient gave the head.
     is_kept: bool,
+    /// The journal's checkpoint behind which the keys that are read were erased.
+    journal: Option<String>,
 }
 
 struct Covered {
@@ -119,6 +121,8 @@ impl Reader {
         stream: &'a StreamName,
         recipient: &Recipient,
     ) -> Result<Prover<'a>, ProveError> {
+        // Read before the erasures, which the comparison takes over.
+        let journal = read_checkpoint(&self.files, &StreamName::journal())?;
         self.compare_copies(stream)?;
         let mut proved = self.prover_of(stream, recipient);
         for _ in 0..KEY_READS_MAX {
@@ -129,6 +133,7 @@ impl Reader {
             std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
+        let proved = proved.map(|prover| Prover { journal, ..prover });
         self.unless_damaged(stream, proved)
     }
 
@@ -184,6 +189,7 @@ impl Reader {
             covered,
             records,
             is_kept: recipient.stream.is_some(),
+            journal: None,
         })
     }
 
@@ -267,10 +273,23 @@ impl Prover<'_> {
     /// # Errors
     /// See [`ProveError`].
     pub fn prove(&mut self, index: u64) -> Result<Proof, ProveError> {
+        self.take_erasures()?;
         let mut records = self.records.take();
         let proved = self.proof_of(index, records.as_mut());
         self.records = records;
         self.reader.unless_damaged(self.stream, proved)
+    }
+
+    /// Drops the keys of subjects that were erased since the last proof. An erasure counts once the
+    /// journal is published with it.
+    fn take_erasures(&mut self) -> Result<(), LogError> {
+        let journal = read_checkpoint(&self.reader.files, &StreamName::journal())?;
+        if journal != self.journal {
+            let history = self.reader.read_history()?;
+            self.reader.opener.take_erasures(&history.erasures);
+            self.journal = journal;
+        }
+        Ok(())
     }
 
     fn proof_of(&self, index: u64, records: Option<&mut Records<'_>>) -> Result<Proof, ProveError> {

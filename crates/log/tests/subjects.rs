@@ -25,6 +25,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_format::slot::{SLOT_BYTES, SLOT_LABEL_BYTES, Slot};
 use probity_format::wrap::{WrappedKind, WrappingKey};
 use probity_format::{Entry, Subjects, Timestamp, Version};
+use probity_log::prove::{ProveError, Recipient};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{Durability, Log, LogError, Options, StreamConfig, StreamName};
@@ -429,6 +430,26 @@ fn a_reader_that_was_open_during_an_erasure_reads_nothing_more_of_the_subject() 
     assert_eq!(now().unwrap(), [(true, None), bert.clone()]);
     log.close().unwrap();
     assert_eq!(now().unwrap(), [(true, None), bert]);
+}
+
+/// A prover that was made before an erasure went on to prove the person's entries.
+#[test]
+fn a_prover_that_was_made_before_an_erasure_proves_nothing_more_of_the_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log_about(folder.path(), &["anna", "bert"]);
+    let reader = Reader::open(&path, &root()).unwrap();
+    let stream = StreamName::default();
+    let mut prover = reader.prover(&stream, &Recipient::default()).unwrap();
+    assert_eq!(prover.prove(0).unwrap().proved.index, 0);
+    let log = open(&path);
+    log.erase("anna").unwrap().unwrap();
+    let refused = prover.prove(0).err();
+    assert!(
+        matches!(refused, Some(ProveError::Erased { index: 0, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(prover.prove(1).unwrap().proved.index, 1);
+    log.close().unwrap();
 }
 
 /// M8: a log without its slots passed verification without the root key.

@@ -204,6 +204,15 @@ impl Engine {
 
     /// Goes on in a file that holds nothing that was removed.
     fn rewrite(&mut self) -> Result<(), RewriteError> {
+        // A copy reads less than a wiping: what that met would be gone with the file, untold.
+        if let Err(error) = self.wiping.finish()
+            && !is_mended_by_rewriting(error.kind())
+        {
+            self.wiping.put_off();
+            return Err(RewriteError::new(format!(
+                "its file is damaged, and stays as it is: {error}; put the files of the store back from a backup, all of one time"
+            )));
+        }
         let failed = |error: OpenError| {
             let source = error.source().map(|source| format!(": {source}"));
             RewriteError {
@@ -216,8 +225,6 @@ impl Engine {
             let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
             RewriteError::new(format!("{} {text}", path.display()))
         })?;
-        // Whatever the wiping came to, its file is removed.
-        let _ended = self.wiping.finish();
         self.data = self
             .directory
             .advance(Some((&self.data.database, Some(&self.data.slots))))
@@ -302,6 +309,12 @@ impl Engine {
             }
         }
     }
+}
+
+/// Returns whether a wiping that failed so comes to its aim by a rewriting: it needs no knowledge of
+/// the file's form, and finds out itself whether there is room.
+const fn is_mended_by_rewriting(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | FORM_UNKNOWN)
 }
 
 /// Returns whether anything was written.
@@ -474,6 +487,28 @@ mod tests {
         assert!(!answered.recv().unwrap());
         store.close().unwrap_err();
         assert!(was_locked.recv().unwrap(), "a store that has failed");
+    }
+
+    /// Damage that a wiping had met was dropped by a rewriting, which overwrote the damaged file.
+    #[test]
+    fn a_rewriting_tells_of_damage_that_a_wiping_met_and_keeps_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let options = Options::default();
+        let opened = crate::directory::open(&path, &options).unwrap();
+        let (_sender, receiver) = channel();
+        let mut engine = Engine::new(opened, options, (receiver, Arc::default())).unwrap();
+        let file = path.join("store.1.sealed");
+        let before = fs::read(&file).unwrap();
+        engine.wiping = Wiping::under_way(|| Err(io::Error::other("block 7 was changed")));
+        let refused = engine.rewrite().unwrap_err();
+        assert!(refused.cause.contains("block 7 was changed"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+        for kind in [io::ErrorKind::StorageFull, FORM_UNKNOWN] {
+            engine.wiping = Wiping::under_way(move || Err(kind.into()));
+            engine.rewrite().unwrap();
+        }
+        assert!(!file.exists());
     }
 
     /// A store that had failed did not wait for the thread that wipes free blocks, and that thread

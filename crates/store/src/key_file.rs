@@ -14,6 +14,7 @@ use crate::open_error::OpenError;
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8192;
+const NONCE_BYTES: usize = 12;
 
 /// The key file that is used when none is named: the directory's path with `.key` behind it.
 pub(crate) fn beside(directory: &Path) -> PathBuf {
@@ -72,9 +73,20 @@ pub(crate) fn write(path: &Path, root: &RootKey) -> io::Result<()> {
 /// As many random bytes as a key has.
 pub(crate) fn random() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
     let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-    let filled = rand::fill(&mut *bytes);
-    filled.map_err(|_none| io::Error::other("the system gives no random bytes"))?;
+    fill(&mut *bytes)?;
     Ok(bytes)
+}
+
+/// A random nonce, for a key that wraps.
+pub(crate) fn random_nonce() -> io::Result<[u8; NONCE_BYTES]> {
+    let mut bytes = [0; NONCE_BYTES];
+    fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn fill(bytes: &mut [u8]) -> io::Result<()> {
+    let filled = rand::fill(bytes);
+    filled.map_err(|_none| io::Error::other("the system gives no random bytes"))
 }
 
 fn failed(path: &Path, source: io::Error) -> OpenError {

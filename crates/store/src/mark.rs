@@ -10,7 +10,7 @@ use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use probity_format::wrap::{WrappedKind, WrappingKey};
 
 use crate::generation::{create_anew, open_own, overwrite};
-use crate::key_file::random;
+use crate::key_file::{random, random_nonce};
 use crate::limits::FORMAT_VERSION;
 use crate::open_error::OpenError;
 
@@ -20,7 +20,6 @@ pub(crate) const MARK_FILE: &str = "probity-store.toml";
 pub(crate) const NEW_MARK_FILE: &str = "probity-store.toml.new";
 /// Longest mark that is read, in bytes.
 const MARK_BYTES_MAX: u64 = 4096;
-const NONCE_BYTES: usize = 12;
 const KEY_LABEL: &[u8] = b"probity/store/file";
 /// The format in which nothing was sealed.
 const UNSEALED_VERSION: u32 = 1;
@@ -79,13 +78,12 @@ pub(crate) struct Mark {
 impl Mark {
     /// A mark for another file, with its key.
     pub(crate) fn fresh(generation: u64, root: &RootKey) -> io::Result<(Self, Secret)> {
-        let (id, secret, nonce) = (*random()?, Secret::copy_of(&*random()?), random()?);
-        let nonce = nonce.first_chunk::<NONCE_BYTES>().copied();
+        let (id, secret) = (*random()?, Secret::copy_of(&*random()?));
         let wrapped = root.wrapping_key(&id).wrap(
             WrappedKind::Master,
             &label(FORMAT_VERSION, generation),
             &secret,
-            nonce.unwrap_or_default(),
+            random_nonce()?,
         );
         let mark = Self {
             version: FORMAT_VERSION,

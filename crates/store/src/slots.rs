@@ -15,7 +15,7 @@ use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::fail::Fail;
 use crate::generation::{create_anew, open_plain};
-use crate::key_file::random;
+use crate::key_file::{random, random_nonce};
 use crate::limits::{SLOTS_AT_ONCE, SUBJECTS_OPEN_MAX};
 use crate::subject::{Slot, SubjectKeys, SubjectOf};
 
@@ -23,7 +23,6 @@ use crate::subject::{Slot, SubjectKeys, SubjectOf};
 const SLOT_BYTES: usize = 128;
 const SLOT_LABEL: &[u8] = b"probity/store/subject/";
 const ERASED_LABEL: &[u8] = b"probity/store/erased/";
-const NONCE_BYTES: usize = 12;
 /// The slot of the key under which names of subjects are found.
 const NAMES: Slot = Slot::NOBODY;
 
@@ -230,18 +229,18 @@ fn slot_bytes(
     slot: Slot,
     secret: &Secret,
 ) -> io::Result<[u8; SLOT_BYTES]> {
-    let nonce = random()?.first_chunk::<NONCE_BYTES>().copied();
     let wrapped = wrapping.wrap(
         WrappedKind::Slot,
         &labelled(label, slot),
         secret,
-        nonce.unwrap_or_default(),
+        random_nonce()?,
     );
     let wrapped = wrapped.map_err(io::Error::other)?;
     let mut bytes = [0; SLOT_BYTES];
-    if let Some(room) = bytes.get_mut(..wrapped.len()) {
-        room.copy_from_slice(&wrapped);
-    }
+    // A slot without its key would be one that was destroyed.
+    let room = bytes.get_mut(..wrapped.len());
+    let room = room.ok_or_else(|| io::Error::other("a slot has no room for its key"))?;
+    room.copy_from_slice(&wrapped);
     Ok(bytes)
 }
 

@@ -122,7 +122,7 @@ impl SubjectKeys {
         let mut sealed = Vec::with_capacity(NONCE_BYTES + value.len() + TAG_BYTES);
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(value);
-        let body = sealed.get_mut(NONCE_BYTES..).unwrap_or_default();
+        let body = sealed.get_mut(NONCE_BYTES..).ok_or_else(refused)?;
         let tag = self.values.seal_in_place_separate_tag(
             Nonce::assume_unique_for_key(nonce),
             place(VALUE_LABEL, id),

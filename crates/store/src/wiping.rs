@@ -127,7 +127,8 @@ impl Wiping {
 }
 
 /// Waits for the wiping under way. It would go on in a file that another process may have opened
-/// since.
+/// since. Its error is told by [`Wiping::finish`]: a wiping is dropped under way only where the
+/// store has failed and tells of that.
 impl Drop for Wiping {
     fn drop(&mut self) {
         let _ended = self.finish();

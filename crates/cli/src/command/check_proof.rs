@@ -14,7 +14,7 @@ use probity_format::{DecodeError, Entry, Timestamp};
 use serde::Serialize;
 
 use super::prove::CheckpointForm;
-use super::trust::{Given, KeptHead};
+use super::trust::Given;
 use crate::args::CheckProof;
 use crate::entry_json::{EntryForm, Hidden, format_time, hex, needs_base64};
 use crate::failure::{Failure, Status};
@@ -50,6 +50,9 @@ struct Holds<'a> {
     kept_journal_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cosigned: Option<Cosigned>,
+    /// The key with which the chain of keys ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chain_end: Option<String>,
 }
 
 /// The witness that vouches for the journal, and the time of its cosignature.
@@ -83,17 +86,10 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
         })
         .and_then(EntryProof::parse)
         .and_then(|proof| proof.check_with(&given.trust()));
-    let checked = match proved {
-        Ok(proved) => match given.stands_under(&proved) {
-            Some(kept) => compare(&proved, kept).map(|()| proved),
-            None => Ok(proved),
-        },
-        Err(error) => Err(refusal(&error)),
-    };
     let mut output = Output::new();
-    let proved = match checked {
+    let proved = match proved {
         Ok(proved) => proved,
-        Err(refused) => return tell(args, refused, output),
+        Err(error) => return tell(args, refusal(&error), output),
     };
     let entry = proved
         .entry()
@@ -155,50 +151,6 @@ fn tell(args: &CheckProof, refused: Refused, mut output: Output) -> Result<Statu
     }
 }
 
-/// Compares the proof's head with a kept one; fails where they differ.
-///
-/// The kept head needs no signature: its keeper knows what they saw. A head of another size is not
-/// compared, because nothing in the proof says whether one tree grew from the other.
-fn compare(proved: &Proved, given: &KeptHead) -> Result<(), Refused> {
-    let kept = &given.head;
-    let (shown, path) = (&proved.checkpoint, given.path.display());
-    let fault = |detail| Fault {
-        part: "checkpoint",
-        detail,
-    };
-    if kept.origin() != shown.origin() {
-        let detail = format!(
-            "{path} is a head of {}, and the proof is of {}",
-            kept.origin(),
-            shown.origin()
-        );
-        let remedy = "give the checkpoint of the proof's stream";
-        return Err(Refused::Undecided(fault(detail), remedy));
-    }
-    if kept.size() != shown.size() {
-        let remedy = if proved.record.frame < kept.size() {
-            "ask for a proof under the head that you keep, made with: probity prove DIR --index N --checkpoint FILE"
-        } else {
-            "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"
-        };
-        let detail = format!(
-            "the proof stands under a head of size {}, the one in {path} has size {}: they cannot be compared",
-            shown.size(),
-            kept.size()
-        );
-        return Err(Refused::Undecided(fault(detail), remedy));
-    }
-    if kept.root() == shown.root() {
-        return Ok(());
-    }
-    Err(Refused::Broken(fault(format!(
-        "another history was signed: the head in {path} has the same size {} and root {}, not {}",
-        kept.size(),
-        kept.root(),
-        shown.root()
-    ))))
-}
-
 /// Returns the remedy where the proof may hold and the given keys and heads cannot show it.
 fn lacking(error: &EntryProofError) -> Option<&'static str> {
     Some(match error {
@@ -239,8 +191,24 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
              newer head of the journal and ask for a proof that leads on from it, made with: probity prove DIR --index N --checkpoint FILE"
         }
         EntryProofError::Replaced => {
-            "ask for a proof that was made since, with: probity prove DIR --index N, or give a head of the journal that you keep and \
-             on which the proof stands (--checkpoint FILE) or a witness that cosigned it (--witness FILE)"
+            "ask for a proof that was made since, with: probity prove DIR --index N; or give a head of the entry's stream that you keep \
+             from then and under which the proof stands (--checkpoint FILE): a head of the journal or a cosignature from then does not \
+             show what was signed with the replaced key since"
+        }
+        EntryProofError::OtherKeys => {
+            "get the log's newest chain of keys from the operator, made with: probity keys chain DIR -o FILE"
+        }
+        EntryProofError::Chain(_) => {
+            "get the chain of keys of this log from the operator again, made with: probity keys chain DIR -o FILE"
+        }
+        EntryProofError::OtherStream { .. } => "give the checkpoint of the proof's stream",
+        EntryProofError::NotUnder {
+            is_covered: true, ..
+        } => {
+            "ask for a proof under the head that you keep, made with: probity prove DIR --index N --checkpoint FILE"
+        }
+        EntryProofError::NotUnder { .. } => {
+            "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"
         }
         EntryProofError::ChainTooShort => {
             "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
@@ -314,6 +282,7 @@ impl<'a> Holds<'a> {
                     witness: name.to_owned(),
                     time: moment(time),
                 }),
+            chain_end: given.chain_end().map(|key| key.encode()),
         }
     }
 }
@@ -343,9 +312,15 @@ fn moment(seconds: u64) -> String {
     nanoseconds.map_or_else(|| format!("{seconds} s since 1970"), time)
 }
 
-/// Prints the cosignature and the kept head that the proof was compared with, and the keys that
-/// they do not cover.
+/// Prints the chain, the cosignature and the kept head that the proof was compared with, and the
+/// keys that they do not cover.
 fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result<(), Failure> {
+    if let Some(key) = given.chain_end() {
+        output.line(&format!(
+            "chain      ends with {}: keys replaced behind that are not covered",
+            key.encode()
+        ))?;
+    }
     if let Some((name, time)) = given.witness_name().zip(proved.cosigned) {
         output.line(&format!(
             "cosigned   by {name} at {}: keys replaced since then are not covered",
@@ -361,7 +336,9 @@ fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result
             .as_ref()
             .is_some_and(|head| head.size() == size);
         output.line(&if is_newest {
-            format!("kept head  {path}: the same as the journal's")
+            format!(
+                "kept head  {path}: the same as the journal's; keys replaced behind that are not covered"
+            )
         } else {
             format!(
                 "kept head  {path}: the journal grew from its size {size}; keys replaced behind that are not covered"

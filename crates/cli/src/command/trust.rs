@@ -78,7 +78,7 @@ pub(super) struct Given {
     since: Option<u64>,
     journal: Option<KeptHead>,
     /// The head of the entry's stream under which the proof must stand.
-    pub(super) stream: Option<KeptHead>,
+    stream: Option<KeptHead>,
 }
 
 impl Given {
@@ -105,16 +105,24 @@ impl Given {
                 since: self.since,
             }),
             journal: self.journal.as_ref().map(|kept| &kept.head),
+            stream: self.stream.as_ref().map(|kept| &kept.head),
         }
     }
 
-    /// Returns the kept head under which the proof must stand. For the journal's own entries a head
-    /// of the journal serves too.
+    /// Returns the kept head under which the proof stands. For the journal's own entries a head of
+    /// the journal serves too.
     pub(super) fn stands_under(&self, proved: &Proved) -> Option<&KeptHead> {
         let is_own = |kept: &&KeptHead| kept.head.origin() == proved.checkpoint.origin();
         self.stream
             .as_ref()
             .or_else(|| self.journal.as_ref().filter(is_own))
+    }
+
+    /// Returns the key with which the chain of keys ends.
+    pub(super) fn chain_end(&self) -> Option<VerifierKey> {
+        let chain = self.chain.as_ref()?;
+        // The name is that of a log, of which the chain file was read.
+        VerifierKey::new(chain.log(), *chain.newest()).ok()
     }
 
     /// Returns the name of the witness that must have cosigned.

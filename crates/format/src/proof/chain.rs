@@ -106,8 +106,8 @@ impl KeyChain {
         self.first == *key.key() || later.any(|link| link.successor == *key.key())
     }
 
-    /// Returns the public key that it ends with.
-    pub(super) fn newest(&self) -> &[u8; PUBLIC_KEY_BYTES] {
+    /// Returns the public key that it ends with, not verified.
+    pub fn newest(&self) -> &[u8; PUBLIC_KEY_BYTES] {
         let last = self.links.last();
         last.map_or(&self.first, |link| &link.successor)
     }

@@ -273,6 +273,7 @@ impl EntryProof {
         let vouched = trust.accept(&Offer {
             log: &log,
             checkpoint: &checkpoint,
+            frame: self.record.frame,
             keys: &keys,
             journal: told.as_ref().map(|(told, shown)| (told, *shown)),
         });

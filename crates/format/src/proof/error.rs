@@ -69,9 +69,32 @@ pub enum EntryProofError {
         /// Size of the remembered head.
         kept: u64,
     },
-    /// The chain of keys shows that a key in the proof was replaced, and neither a cosignature nor
-    /// the proof's own head vouches.
+    /// The chain of keys shows that a key in the proof was replaced by one that is not the proof's.
     Replaced,
+    /// The chain of keys holds no key of the proof, so it shows of none whether it was replaced.
+    OtherKeys,
+    /// The remembered head of a stream is of another stream than the proof's.
+    OtherStream {
+        /// The origin of the remembered head.
+        kept: String,
+        /// The origin of the proof's checkpoint.
+        shown: String,
+    },
+    /// The remembered head of the stream has another size than the checkpoint in the proof.
+    NotUnder {
+        /// Size of the remembered head.
+        kept: u64,
+        /// Size of the checkpoint in the proof.
+        size: u64,
+        /// True if the remembered head covers the entry's frame.
+        is_covered: bool,
+    },
+    /// The remembered head of the stream has the size of the checkpoint in the proof and another
+    /// root: the log signed two histories.
+    OtherRoot {
+        /// Size of both.
+        size: u64,
+    },
     /// The remembered head is of the journal of another log.
     OtherHead {
         /// The origin of the remembered head.
@@ -85,7 +108,7 @@ pub enum EntryProofError {
         /// Size of the remembered head.
         kept: u64,
     },
-    /// The chain of keys is invalid after the recipient's key.
+    /// The chain of keys is invalid after the recipient's key or a key of the proof.
     Chain(DecodeError),
     /// The chain of keys ends before the first key of the proof.
     ChainTooShort,
@@ -123,7 +146,11 @@ impl EntryProofError {
                 | Self::OlderKeyNotShown { .. }
                 | Self::NotFromKept { .. }
                 | Self::Replaced
+                | Self::OtherKeys
+                | Self::OtherStream { .. }
+                | Self::NotUnder { .. }
                 | Self::OtherHead { .. }
+                | Self::Chain(_)
                 | Self::ChainTooShort
         )
     }
@@ -143,15 +170,61 @@ impl EntryProofError {
             | Self::OlderKeyNotShown { .. }
             | Self::NotFromKept { .. }
             | Self::Replaced
+            | Self::OtherKeys
             | Self::OtherHead { .. }
             | Self::Chain(_)
             | Self::ChainTooShort
             | Self::Certificate { .. }
             | Self::Journal(_) => "key-chain",
-            Self::Checkpoint(_) | Self::OtherHistory { .. } => "checkpoint",
+            Self::Checkpoint(_)
+            | Self::OtherHistory { .. }
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. } => "checkpoint",
             Self::Tree(_) => "tree",
             Self::Record(_) => "record",
             Self::Entry(_) => "entry",
+        }
+    }
+}
+
+impl EntryProofError {
+    /// Writes the errors about a head that the recipient remembers.
+    fn fmt_of_kept(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotCompared { kept, size } => write!(
+                f,
+                "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
+            ),
+            Self::OlderKeyNotShown { kept } => write!(
+                f,
+                "the journal in the proof grew from the head of {kept} frames that you keep, and the proof does not show which key was the newest there: a key replaced before could have continued it"
+            ),
+            Self::NotFromKept { kept } => write!(
+                f,
+                "nothing leads from the newest key under the head of {kept} frames that you keep to the key that signed: a key replaced before could have continued the journal"
+            ),
+            Self::OtherStream { kept, shown } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of {shown}"
+            ),
+            Self::NotUnder { kept, size, .. } => write!(
+                f,
+                "the proof stands under a head of size {size}, the one that you keep has size {kept}: they cannot be compared"
+            ),
+            Self::OtherRoot { size } => write!(
+                f,
+                "another history was signed: the head of the stream that you keep has the same size {size} and another root"
+            ),
+            Self::OtherHead { kept, log } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
+            ),
+            Self::OtherHistory { kept } => write!(
+                f,
+                "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
+            ),
+            other => f.write_str(other.part()),
         }
     }
 }
@@ -184,30 +257,21 @@ impl fmt::Display for EntryProofError {
                 f,
                 "{witness:?} cosigned the journal's head in the proof {time} seconds after the beginning of 1970, before second {since}, the earliest that was asked for"
             ),
-            Self::NotCompared { kept, size } => write!(
-                f,
-                "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
-            ),
-            Self::OlderKeyNotShown { kept } => write!(
-                f,
-                "the journal in the proof grew from the head of {kept} frames that you keep, and the proof does not show which key was the newest there: a key replaced before could have continued it"
-            ),
-            Self::NotFromKept { kept } => write!(
-                f,
-                "nothing leads from the newest key under the head of {kept} frames that you keep to the key that signed: a key replaced before could have continued the journal"
-            ),
             Self::Replaced => f.write_str(
                 "the chain of keys shows that the key that signed, or one that leads to it, was replaced by another",
             ),
-            Self::OtherHead { kept, log } => write!(
-                f,
-                "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
+            Self::OtherKeys => f.write_str(
+                "the chain of keys holds no key of the proof, so it does not show whether the one that signed was replaced",
             ),
-            Self::OtherHistory { kept } => write!(
-                f,
-                "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
-            ),
-            Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given"),
+            Self::NotCompared { .. }
+            | Self::OlderKeyNotShown { .. }
+            | Self::NotFromKept { .. }
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. }
+            | Self::OtherHead { .. }
+            | Self::OtherHistory { .. } => self.fmt_of_kept(f),
+            Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given or from a key of the proof"),
             Self::ChainTooShort => f.write_str(
                 "the chain of keys ends before the key that signed: the proof is newer than the chain",
             ),
@@ -247,6 +311,10 @@ impl core::error::Error for EntryProofError {
             | Self::OlderKeyNotShown { .. }
             | Self::NotFromKept { .. }
             | Self::Replaced
+            | Self::OtherKeys
+            | Self::OtherStream { .. }
+            | Self::NotUnder { .. }
+            | Self::OtherRoot { .. }
             | Self::OtherHead { .. }
             | Self::OtherHistory { .. }
             | Self::ChainTooShort => None,

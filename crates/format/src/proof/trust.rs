@@ -18,8 +18,9 @@ pub struct Trust<'a> {
     /// A key of the log: any signing key, or its witness key, which has the name
     /// `LOG/streams/journal`.
     pub key: &'a VerifierKey,
-    /// The certificates after that key, needed if the proof begins with a later key. A key that
-    /// they show as replaced is refused, unless the proof's journal is `journal` or cosigned.
+    /// The certificates after that key, needed if the proof begins with a later key. They must hold
+    /// a key of the proof. A key that they show as replaced is refused, whatever else supports the
+    /// proof, `stream` excepted.
     pub chain: Option<&'a KeyChain>,
     /// A witness that must have cosigned the journal's head in the proof; the witness key is then
     /// accepted.
@@ -28,6 +29,9 @@ pub struct Trust<'a> {
     /// needs no signature. If it is older than the proof's, the key that was the newest there must
     /// lead to the one that signed.
     pub journal: Option<&'a Checkpoint>,
+    /// A head of the entry's stream that the recipient remembers: the proof must show that very
+    /// head. It needs no signature, and no key can change what it covers.
+    pub stream: Option<&'a Checkpoint>,
 }
 
 /// A witness whose cosignature the recipient requires.
@@ -59,6 +63,7 @@ impl<'a> Trust<'a> {
             chain: None,
             witness: None,
             journal: None,
+            stream: None,
         }
     }
 }
@@ -68,6 +73,8 @@ pub(super) struct Offer<'a> {
     pub(super) log: &'a str,
     /// The stream's checkpoint, signed by the last of `keys`.
     pub(super) checkpoint: &'a Checkpoint,
+    /// Number of the entry's frame.
+    pub(super) frame: u64,
     /// The keys of the proof, each certified by the one before.
     pub(super) keys: &'a [VerifierKey],
     /// The journal; a proof of version 1 has none.
@@ -81,12 +88,10 @@ pub(super) struct Vouched {
     pub(super) cosigned: Option<u64>,
     /// Size of the remembered head that the journal equals or extends.
     pub(super) kept: Option<u64>,
-    /// True if the journal's head in the proof is the remembered one or is cosigned.
-    is_own_head: bool,
 }
 
 impl Trust<'_> {
-    /// Checks that each condition of the trust holds for the proof.
+    /// Checks that each condition of the trust holds for the proof. None of them weakens another.
     pub(super) fn accept(&self, offer: &Offer<'_>) -> Result<Vouched, EntryProofError> {
         // Destructured completely, so that a condition added later cannot be ignored here for any
         // form of proof.
@@ -95,29 +100,26 @@ impl Trust<'_> {
             chain,
             witness,
             journal,
+            stream,
         } = *self;
         if let Some(chain) = chain {
             offer.suits(chain)?;
         }
-        let is_equal = journal
-            .map(|kept| offer.grew_from(kept, chain))
-            .transpose()?;
-        let cosigned = witness.map(|one| offer.cosigned(one)).transpose()?;
+        offer.agrees_with(chain, journal, stream)?;
         let vouched = Vouched {
             kept: journal.map(Checkpoint::size),
-            cosigned,
-            is_own_head: is_equal == Some(true) || cosigned.is_some(),
+            cosigned: witness.map(|one| offer.cosigned(one)).transpose()?,
         };
-        if let Some(chain) = chain.filter(|_| !vouched.is_own_head) {
-            offer.is_newest_in(chain)?;
-        }
         if offer.is_witness(key) {
             offer.check_witness(key, vouched)?;
         } else if !offer.leads_from(key.key()) {
             let chain = chain.ok_or(EntryProofError::UnknownKey)?;
             offer.follows(chain, key)?;
         }
-        Ok(vouched)
+        match chain {
+            Some(chain) if offer.shared_with(chain).is_none() => Err(EntryProofError::OtherKeys),
+            _ => Ok(vouched),
+        }
     }
 }
 
@@ -137,14 +139,67 @@ impl Offer<'_> {
         }
     }
 
-    /// Checks that `chain` shows none of the proof's keys as replaced by a key that is not the
-    /// proof's. Otherwise the holder of the replaced key could have signed.
-    fn is_newest_in(&self, chain: &KeyChain) -> Result<(), EntryProofError> {
+    /// Checks the proof against the chain and the remembered heads. A contradiction comes before
+    /// what leaves the proof open, and a replaced key before what would lead to it.
+    fn agrees_with(
+        &self,
+        chain: Option<&KeyChain>,
+        journal: Option<&Checkpoint>,
+        stream: Option<&Checkpoint>,
+    ) -> Result<(), EntryProofError> {
+        // For the journal's own entries a remembered head of the journal is one of their stream.
+        let is_own = |kept: &&Checkpoint| kept.origin() == self.checkpoint.origin();
+        let stream = stream.or_else(|| journal.filter(is_own));
+        let stands = stream.map_or(Ok(()), |kept| self.stands_under(kept));
+        let is_remembered = stream.is_some() && stands.is_ok();
+        let newest = chain.filter(|_| !is_remembered);
+        let newest = newest.map_or(Ok(()), |chain| self.is_newest_in(chain));
+        let grew = journal.map_or(Ok(()), |kept| self.grew_from(kept, chain));
+        let failed = [newest, grew, stands].into_iter().filter_map(Result::err);
+        match failed.min_by_key(EntryProofError::leaves_open) {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Checks that the proof stands under `kept`, a head of its stream that the recipient remembers.
+    fn stands_under(&self, kept: &Checkpoint) -> Result<(), EntryProofError> {
+        let shown = self.checkpoint;
+        if kept.origin() != shown.origin() {
+            return Err(EntryProofError::OtherStream {
+                kept: kept.origin().into(),
+                shown: shown.origin().into(),
+            });
+        }
+        let size = shown.size();
+        if kept.size() != size {
+            return Err(EntryProofError::NotUnder {
+                kept: kept.size(),
+                size,
+                is_covered: self.frame < kept.size(),
+            });
+        }
+        if kept.root() == shown.root() {
+            Ok(())
+        } else {
+            Err(EntryProofError::OtherRoot { size })
+        }
+    }
+
+    /// Returns the last of the proof's keys that `chain` holds.
+    fn shared_with(&self, chain: &KeyChain) -> Option<&VerifierKey> {
         let mut latest_first = self.keys.iter().rev();
-        let Some(shared) = latest_first.find(|key| chain.holds(key)) else {
+        latest_first.find(|key| chain.holds(key))
+    }
+
+    /// Checks that `chain` shows none of the proof's keys as replaced by a key that is not the
+    /// proof's. Otherwise the holder of the replaced key could have signed, at any time since: what
+    /// supports the journal of its time says nothing of the stream's head.
+    fn is_newest_in(&self, chain: &KeyChain) -> Result<(), EntryProofError> {
+        let Some(shared) = self.shared_with(chain) else {
             return Ok(());
         };
-        if self.leads_from(chain.newest()) {
+        if shared.key() == chain.newest() {
             return Ok(());
         }
         chain.follow(shared).map_err(EntryProofError::Chain)?;
@@ -173,12 +228,12 @@ impl Offer<'_> {
     }
 
     /// Checks that the journal equals `kept`, or grew from it under the keys that were certified
-    /// from there on. Returns whether it is equal.
+    /// from there on.
     fn grew_from(
         &self,
         kept: &Checkpoint,
         chain: Option<&KeyChain>,
-    ) -> Result<bool, EntryProofError> {
+    ) -> Result<(), EntryProofError> {
         let journal = journal_origin(self.log);
         if kept.origin() != journal {
             return Err(EntryProofError::OtherHead {
@@ -199,14 +254,11 @@ impl Offer<'_> {
         };
         let kept = kept.size();
         match compared {
-            Compared::Equal => Ok(true),
+            Compared::Equal => Ok(()),
             Compared::Other => Err(EntryProofError::OtherHistory { kept }),
             Compared::Unknown => Err(EntryProofError::NotCompared { kept, size }),
             Compared::Grown(None) => Err(EntryProofError::OlderKeyNotShown { kept }),
-            Compared::Grown(Some(key)) => {
-                self.continues(key, chain, kept)?;
-                Ok(false)
-            }
+            Compared::Grown(Some(key)) => self.continues(key, chain, kept),
         }
     }
 

@@ -55,12 +55,13 @@ impl Evidence {
         let refused = VaultError::NotEvidence;
         let text = String::from_utf8(bytes).map_err(|_binary| refused(EvidenceFault::NoText))?;
         let marks = EvidenceKind::ALL.map(|kind| format!("{}\n", kind.title()));
-        // The note is the last thing in the file.
-        let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
-        let body_bytes = starts
-            .max()
-            .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'))
-            .ok_or_else(|| refused(EvidenceFault::NoNote))?;
+        // The note is the last thing in the file. A statement may end with the words of a title.
+        let line_of = |mark: &String| match text.rfind(&format!("\n{mark}")) {
+            Some(end_before) => Some(end_before + 1),
+            None => text.starts_with(mark.as_str()).then_some(0),
+        };
+        let body_bytes = marks.iter().filter_map(line_of).max();
+        let body_bytes = body_bytes.ok_or_else(|| refused(EvidenceFault::NoNote))?;
         let note = text.get(body_bytes..).unwrap_or_default();
         let note = SignedNote::parse(note.as_bytes())
             .map_err(|error| refused(EvidenceFault::Note(error.into())))?;

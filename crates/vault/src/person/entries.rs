@@ -10,7 +10,8 @@ use probity_log::reader::{Damage, Filter, Found, Reader};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::{SecureStore, Value};
 
-use super::Person;
+use super::names::Others;
+use super::{Person, WITHHELD};
 use crate::error::VaultError;
 use crate::observer::Observer;
 
@@ -174,7 +175,9 @@ struct Act {
 impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
     fn entry(&mut self, found: &Found<'_>) -> Result<(), VaultError> {
         let entry = &found.entry;
-        let act = self.act(entry)?;
+        let subject = self.person.subject.clone();
+        let others = Others::of(found, &subject);
+        let act = self.act(entry, &others)?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
         let subjects =
@@ -199,18 +202,18 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
             &values,
         )?;
         let id = self.person.last("entries");
-        self.content(id, "key", entry.key)?;
-        self.content(id, "payload", entry.payload)?;
+        self.content(id, "key", others.shown_key(entry.key).as_deref())?;
+        self.content(id, "payload", others.shown_payload(entry).as_deref())?;
         let request = entry.idempotency.map(hex).unwrap_or_default();
-        self.content(id, "idempotency", request.as_bytes())
+        self.content(id, "idempotency", Some(request.as_bytes()))
     }
 
     /// Returns the id of the act of `entry`, and inserts a new act first.
-    fn act(&mut self, entry: &Entry<'_>) -> Result<i64, VaultError> {
+    fn act(&mut self, entry: &Entry<'_>, others: &Others<'_>) -> Result<i64, VaultError> {
         let said = [
             entry.controller,
             entry.processor,
-            entry.actor,
+            others.shown_name(entry.actor),
             entry.purpose,
             entry.basis,
         ];
@@ -222,7 +225,7 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
         let claimed: Vec<&str> = entry.claimed.fields().collect();
         let act = Act {
             names,
-            submitter: entry.submitter.to_owned(),
+            submitter: others.shown_name(entry.submitter).to_owned(),
             claimed: claimed.join(" "),
             policy: entry.policy.map(hex).unwrap_or_default(),
             rule: entry.rule.to_owned(),
@@ -243,12 +246,18 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
         Ok(id)
     }
 
-    /// Writes a key or a payload in pieces; an empty one gives no row.
-    fn content(&mut self, entry: i64, field: &str, bytes: &[u8]) -> Result<(), VaultError> {
+    /// Writes a key or a payload in pieces; an empty one gives no row, and one that is left out a row
+    /// that says so.
+    fn content(&mut self, entry: i64, field: &str, bytes: Option<&[u8]>) -> Result<(), VaultError> {
         let statement =
             "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)";
         let owner = [Value::Integer(entry), Value::Text(field)];
-        self.person.pieces(statement, &owner, bytes, PIECE_BYTES)
+        if let Some(bytes) = bytes {
+            return self.person.pieces(statement, &owner, bytes, PIECE_BYTES);
+        }
+        let mut values = owner.to_vec();
+        values.extend([Value::Text(WITHHELD), Value::Integer(1), Value::Text("")]);
+        self.person.insert(statement, &values)
     }
 }
 

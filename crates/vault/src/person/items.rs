@@ -1,5 +1,6 @@
 //! Keys of an embedded store that a policy assigns to a person.
 
+use std::ops::Range;
 use std::sync::mpsc::channel;
 
 use probity_pocketdb::flash::Nand;
@@ -7,15 +8,16 @@ use probity_pocketdb::{SecureStore, Value};
 use probity_policy::Policy;
 use probity_proxy::audit::put_name;
 use probity_proxy::resp::{Frame, FrameReader, Limits};
-use probity_store::{Command, Commands, Store};
+use probity_store::limits::DATABASES;
+use probity_store::{Client, Command, Commands, Store};
 
-use super::Person;
+use super::{Person, SOMEBODY};
 use crate::error::VaultError;
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 2] = [
     "CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT(120) INDEXED, kind TEXT(8), \
-     purpose TEXT(64) INDEXED, others INTEGER, expires INTEGER)",
+     purpose TEXT(64) INDEXED, others INTEGER, expires INTEGER, db INTEGER)",
     "CREATE TABLE item_values (id INTEGER PRIMARY KEY, item INTEGER REFERENCES items(id), \
      part TEXT(8), number INTEGER, encoding TEXT(8), piece INTEGER, text TEXT(120))",
 ];
@@ -25,8 +27,6 @@ const NAME_BYTES: usize = 120;
 const PURPOSE_BYTES: usize = 64;
 /// The COUNT of each SCAN of the store.
 const KEYS_PER_STEP: &[u8] = b"500";
-/// The replacement for another person's name in a key.
-const SOMEBODY: &str = "*";
 
 /// Imports the person's keys.
 pub(super) fn fill<F: Nand, S: SecureStore>(
@@ -41,14 +41,22 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
         person,
         store,
         policy,
+        client: store.client(),
+        db: 0,
     };
-    items.walk()
+    (0..DATABASES).try_for_each(|db| {
+        items.db = db;
+        items.walk()
+    })
 }
 
 struct Items<'p, 'a, F: Nand, S: SecureStore> {
     person: &'p mut Person<'a, F, S>,
     store: &'p Store,
     policy: &'p Policy,
+    client: Client,
+    /// The number of the database whose keys are visited.
+    db: usize,
 }
 
 /// The people that a key names, and its purpose.
@@ -60,16 +68,17 @@ struct Naming {
 }
 
 impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
-    /// Visits every key of the store.
+    /// Visits every key of the database.
     fn walk(&mut self) -> Result<(), VaultError> {
+        self.ask(&[b"SELECT", self.db.to_string().as_bytes()])?;
         let mut cursor = b"0".to_vec();
         loop {
             let found = self.ask(&[b"SCAN", &cursor, b"COUNT", KEYS_PER_STEP])?;
-            let [next, keys] = found.elements().unwrap_or_default() else {
+            let Some([next, keys]) = found.elements() else {
                 return Err(VaultError::StoreForm);
             };
-            for key in keys.elements().unwrap_or_default() {
-                self.key(key.text().unwrap_or_default())?;
+            for key in keys.elements().ok_or(VaultError::StoreForm)? {
+                self.key(key.text().ok_or(VaultError::StoreForm)?)?;
             }
             cursor = next.text().ok_or(VaultError::StoreForm)?.to_vec();
             if cursor == b"0" {
@@ -79,7 +88,8 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
     }
 
     /// Returns the naming of a key, or `None` if it is not the subject's.
-    fn naming(&self, key: &[u8]) -> Option<Naming> {
+    fn naming(&self, key: &[u8]) -> Result<Option<Naming>, VaultError> {
+        let part = |range: Range<usize>| key.get(range).ok_or(VaultError::StoreForm);
         let mut ranges = Vec::new();
         let class = self.policy.classify(key, &mut ranges);
         let purpose = class.purpose.to_owned();
@@ -91,23 +101,23 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
         let (mut theirs, mut at) = (false, 0);
         for range in ranges {
             let mut name = String::new();
-            put_name(&mut name, key.get(range.clone())?);
-            naming.shown.extend_from_slice(key.get(at..range.start)?);
+            put_name(&mut name, part(range.clone())?);
+            naming.shown.extend_from_slice(part(at..range.start)?);
             at = range.end;
             if name == self.person.subject {
                 theirs = true;
-                naming.shown.extend_from_slice(key.get(range)?);
+                naming.shown.extend_from_slice(part(range)?);
             } else {
                 naming.others += 1;
                 naming.shown.extend_from_slice(SOMEBODY.as_bytes());
             }
         }
-        naming.shown.extend_from_slice(key.get(at..)?);
-        theirs.then_some(naming)
+        naming.shown.extend_from_slice(part(at..key.len())?);
+        Ok(theirs.then_some(naming))
     }
 
     fn key(&mut self, key: &[u8]) -> Result<(), VaultError> {
-        let Some(naming) = self.naming(key) else {
+        let Some(naming) = self.naming(key)? else {
             return Ok(());
         };
         let kind = self.ask(&[b"TYPE", key])?;
@@ -120,9 +130,10 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
             Value::Text(cut(&naming.purpose, PURPOSE_BYTES)),
             Value::Integer(naming.others),
             Value::Integer(expires.integer().unwrap_or(-1).max(0)),
+            Value::Integer(i64::try_from(self.db).unwrap_or(i64::MAX)),
         ];
         self.person.insert(
-            "INSERT INTO items (name, kind, purpose, others, expires) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO items (name, kind, purpose, others, expires, db) VALUES (?, ?, ?, ?, ?, ?)",
             &values,
         )?;
         let item = self.person.last("items");
@@ -156,7 +167,8 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
         let elements = found.elements().unwrap_or(single);
         for (number, group) in (1..).zip(elements.chunks(parts.len())) {
             for (part, element) in parts.iter().zip(group) {
-                self.value(item, part, number, element.text().unwrap_or_default())?;
+                let text = element.text().ok_or(VaultError::StoreForm)?;
+                self.value(item, part, number, text)?;
             }
         }
         Ok(())
@@ -180,7 +192,7 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
     }
 
     /// Runs one command.
-    fn ask(&self, words: &[&[u8]]) -> Result<Frame, VaultError> {
+    fn ask(&mut self, words: &[&[u8]]) -> Result<Frame, VaultError> {
         let mut command = Command::default();
         for word in words {
             command.push(word);
@@ -189,12 +201,14 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
         commands.push(command);
         let (sender, receiver) = channel();
         self.store
-            .ask(self.store.client(), commands, move |answer| {
+            .ask(std::mem::take(&mut self.client), commands, move |answer| {
                 let _gone = sender.send(answer);
             });
         let failed = |what: String| VaultError::StoreSilent { what };
         let answer = receiver.recv().map_err(|error| failed(error.to_string()))?;
         let answer = answer.map_err(|error| failed(error.to_string()))?;
+        // It has the database that was selected.
+        self.client = answer.client;
         let mut reader = FrameReader::new(Limits::SERVER);
         match reader.read(&answer.bytes) {
             Ok((_, Some(Frame::Error(words)))) => {

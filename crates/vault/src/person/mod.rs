@@ -10,6 +10,7 @@ mod entries;
 mod exact_json;
 mod hidden;
 mod items;
+mod names;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +29,10 @@ const ABOUT: &str = "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), 
 const ROWS_PER_COMMIT: u32 = 32;
 /// Bytes of one piece of a value.
 const VALUE_PIECE_BYTES: usize = 120;
+/// The replacement for another person's name.
+const SOMEBODY: &str = "*";
+/// The encoding of what is left out because it concerns other people.
+const WITHHELD: &str = "withheld";
 /// The most values of one row.
 const VALUES_MAX: usize = 8;
 
@@ -77,8 +82,9 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
     }
 
     /// Imports the entries about the person from an open log, and notes in the database which
-    /// losses the log's keeper accepted. With `damaged_too`, whatever is left of a damaged log is
-    /// read, and what is missing is noted too.
+    /// losses the log's keeper accepted. Names of the other subjects of an entry are replaced, and
+    /// its payload is left out. With `damaged_too`, whatever is left of a damaged log is read, and
+    /// what is missing is noted too.
     ///
     /// The observer is told of each entry.
     ///
@@ -95,8 +101,9 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
         Ok(damage)
     }
 
-    /// Imports the keys that `policy` assigns to the person from an open store; `name` is kept as
-    /// the store's. A value that concerns others too is left out, and their names are replaced.
+    /// Imports the keys that `policy` assigns to the person from all databases of an open store;
+    /// `name` is kept as the store's. A value that concerns others too is left out, and their names
+    /// are replaced.
     ///
     /// # Errors
     /// [`VaultError::StoreSilent`], [`VaultError::StoreForm`] and [`VaultError::StoreKind`];

@@ -69,6 +69,34 @@ fn an_extract_is_believed_as_it_was_signed_and_not_otherwise() {
     }
 }
 
+/// An honest extract was called one without a note where its statement ends with the title of one.
+#[test]
+fn a_statement_that_ends_with_a_title_is_no_note() {
+    let mut store = pocket();
+    run_script(&mut store, SCRIPT).unwrap();
+    let first = draft_extract(&mut store, "SELECT day FROM visits", now()).unwrap();
+    let file = file_of(&first);
+    let evidence = parsed(&file);
+    let body = first.lines().join("\n") + "\n";
+    let title = file.strip_prefix(&body).unwrap().lines().next().unwrap();
+    assert_eq!(evidence.kind(), Some(EvidenceKind::Extract));
+    for sql in [
+        format!("SELECT day FROM visits -- {title}"),
+        format!("SELECT day FROM visits WHERE day = 7 -- {title}"),
+    ] {
+        let draft = draft_extract(&mut store, &sql, now()).unwrap();
+        let lines = draft.lines();
+        // An empty body has no line end either.
+        let body = lines.iter().map(|line| format!("{line}\n"));
+        let file = body.collect::<String>() + &draft.note().unwrap();
+        let evidence = parsed(&file);
+        evidence.verify(draft.verifier_key()).unwrap();
+        let extract = evidence.extract().unwrap();
+        assert_eq!(extract.statement, sql);
+        assert_eq!(extract.rows, u64::try_from(lines.len()).unwrap());
+    }
+}
+
 #[test]
 fn statements_of_which_there_is_no_extract_are_refused() {
     let mut store = pocket();

@@ -1,5 +1,7 @@
 //! A person's own database.
 
+use std::path::Path;
+
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::Reader;
@@ -66,7 +68,118 @@ fn entries_of_a_log_come_with_their_names_and_without_those_of_others() {
         ["2025-11-24|0|0", "2025-11-24|2|1"]
     );
     let payloads = "SELECT encoding, text FROM contents WHERE field = 'payload'";
-    assert_eq!(rows(&mut store, payloads), ["base64|AAE=", "text|text"]);
+    assert_eq!(rows(&mut store, payloads), ["text|text", "withheld|"]);
+}
+
+/// Subjects, key, payload and actor of an entry, and whether a policy decided.
+type Said<'a> = (&'a str, &'a [u8], &'a [u8], &'a str, bool);
+
+/// Makes a log with these entries. Returns a reader behind the erasure of `erased`.
+fn reader_of(folder: &Path, entries: &[Said<'_>], erased: &str) -> Reader {
+    let path = folder.join("audit");
+    let root = RootKey::new(
+        Secret::filled(|bytes| {
+            bytes.fill(7);
+            Ok::<(), ()>(())
+        })
+        .unwrap(),
+    );
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    let log = Log::create(
+        &path,
+        "example.com/audit",
+        &root,
+        config,
+        Options::default(),
+    )
+    .unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    let time = Timestamp::from_nanoseconds(1_764_000_000_000_000_000).unwrap();
+    for (about, key, payload, actor, is_decided) in entries {
+        let entry = Entry {
+            subjects: Subjects::joined(about),
+            payload,
+            actor,
+            policy: is_decided.then_some(&[7; 32]),
+            ..Entry::new(time, "read", key)
+        };
+        appender.append_durable(&entry).unwrap();
+    }
+    drop(appender);
+    log.erase(erased).unwrap().unwrap();
+    log.close().unwrap();
+    Reader::open(&path, &root).unwrap()
+}
+
+/// A person's copy had the names of other subjects in keys, payloads and actors.
+#[test]
+fn no_field_of_a_persons_copy_names_another_subject() {
+    let folder = tempfile::tempdir().unwrap();
+    let renamed = br#"{"command":"rename","to":"user:carl:v","found":1}"#;
+    let own = br#"{"command":"rename","to":"user:ada:v"}"#;
+    let of_application = br#"{"command":1,"to":"carl"}"#;
+    let entries: [Said<'_>; 13] = [
+        ("ada\nbea", b"chat:ada:bea", b"bea wrote", "bea", false),
+        ("ada\nada:bea", b"chat:ada:bea:ada", b"", "ada", false),
+        ("ada\nbea", b"pairbea-ada", b"", "clerk", false),
+        ("ada\nb%25a", b"chat:ada:b%a", b"", "clerk", false),
+        ("ada\nbea", b"order:17", b"", "clerk", false),
+        ("ada\nsha256:00", b"chat:ada:long", b"", "clerk", false),
+        ("ada\ngone", b"chat:ada:gone", b"of gone", "clerk", false),
+        ("ada", b"user:ada:v", renamed, "clerk", true),
+        ("ada", b"user:ada:v", own, "clerk", true),
+        ("ada", b"user:ada:w", of_application, "clerk", true),
+        ("ada", b"user:ada:x", renamed, "clerk", false),
+        ("ada\nad", b"chat:ada:ad", b"", "clerk", false),
+        ("ada\nb:ada", b"chatb:ada", b"", "clerk", false),
+    ];
+    let reader = reader_of(folder.path(), &entries, "gone");
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.log(&reader, false, &mut Count(0)).unwrap();
+    person.finish().unwrap();
+    let of = |store: &mut _, field: &str| {
+        rows(
+            store,
+            &format!("SELECT entry, encoding, text FROM contents WHERE field = '{field}'"),
+        )
+    };
+    assert_eq!(
+        of(&mut store, "key"),
+        [
+            "10|text|user:ada:w",
+            "11|text|user:ada:x",
+            "12|text|chat:ada:*",
+            "13|withheld|",
+            "1|text|chat:ada:*",
+            "2|text|chat:*:ada",
+            "3|withheld|",
+            "4|text|chat:ada:*",
+            "5|text|order:17",
+            "6|withheld|",
+            "7|withheld|",
+            "8|text|user:ada:v",
+            "9|text|user:ada:v",
+        ]
+    );
+    assert_eq!(
+        of(&mut store, "payload"),
+        [
+            r#"10|text|{"command":1,"to":"carl"}"#,
+            r#"11|text|{"command":"rename","to":"user:carl:v","found":1}"#,
+            "1|withheld|",
+            "7|withheld|",
+            r#"8|text|{"command":"rename","to":"*","found":1}"#,
+            r#"9|text|{"command":"rename","to":"user:ada:v"}"#,
+        ]
+    );
+    assert_eq!(
+        rows(&mut store, "SELECT name FROM actors"),
+        ["*", "ada", "clerk"]
+    );
 }
 
 fn put(store: &Store, words: &[&str]) {
@@ -177,4 +290,31 @@ fn a_text_that_is_no_export_is_refused_with_its_fault() {
         error,
         VaultError::NoExport(ExportFault::Malformed(words)) if words.contains("table twice")
     ));
+}
+
+/// A person's copy had the keys of the first database alone, and said nothing of the others.
+#[test]
+fn keys_come_from_every_database_of_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = probity_store::Options::default();
+    let keys = Store::open(&folder.path().join("store"), options).unwrap();
+    put(&keys, &["SET", "user:ada:name", "Ada"]);
+    put(
+        &keys,
+        &["COPY", "user:ada:name", "user:ada:last", "DB", "15"],
+    );
+    put(
+        &keys,
+        &["COPY", "user:ada:name", "user:ada:name", "DB", "1"],
+    );
+    let policy = Policy::parse("[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.items(&keys, &policy, "data").unwrap();
+    assert_eq!(person.finish().unwrap().keys, Some(3));
+    keys.close().unwrap();
+    assert_eq!(
+        rows(&mut store, "SELECT db, name FROM items"),
+        ["0|user:ada:name", "15|user:ada:last", "1|user:ada:name"]
+    );
 }

@@ -19,6 +19,7 @@ use crate::storage::Memory;
 use crate::verify::{VerifyOptions, verify_at};
 use crate::{Log, Options};
 
+mod expired;
 mod grown;
 
 /// Ten years of hourly keys.
