@@ -28,3 +28,5 @@ mod reads;
 mod schema;
 #[cfg(test)]
 mod statements;
+#[cfg(test)]
+mod texts;
