@@ -12,6 +12,8 @@ mod choice;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod definitions;
+#[cfg(test)]
 mod equality;
 #[cfg(test)]
 mod exact;

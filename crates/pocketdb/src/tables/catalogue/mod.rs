@@ -24,6 +24,8 @@ use crate::tables::value::ValueType;
 /// The limit of tables in an error; the hidden ones are none of them.
 const TOO_MANY_TABLES: &str = "the number of tables, which is 16 at most,";
 const _: () = assert!(TABLES_MAX - 2 == 16);
+/// A table whose rows take no room, in an error.
+const NO_VALUE: &str = "a table with no column beside its INTEGER PRIMARY KEY";
 
 /// The hidden table of deletes.
 pub(crate) const DELETES: TableId = TableId::new(0);
@@ -238,9 +240,6 @@ impl Catalogue {
         if self.tables.len() >= TABLES_MAX {
             return Err(Error::Limit(TOO_MANY_TABLES));
         }
-        if definition.columns.is_empty() {
-            return Err(Error::Limit("the number of columns"));
-        }
         let mut table = Table {
             name: self.keep_name(definition.name),
             columns_at: short(self.columns.len()),
@@ -255,9 +254,10 @@ impl Catalogue {
         for column in definition.columns {
             self.install_column(&mut table, column)?;
         }
-        let row = usize::from(table.width) + ID_BYTES * usize::from(table.slots);
-        if row == 0 || row > crate::pager::buffer::ROW_FIT_BYTES {
-            return Err(Error::Limit("the width of a row"));
+        match usize::from(table.width) + ID_BYTES * usize::from(table.slots) {
+            0 => return Err(Error::Refused(NO_VALUE.into())),
+            1..=crate::pager::buffer::ROW_FIT_BYTES => {}
+            _ => return Err(Error::Limit("the width of a row")),
         }
         self.group_columns(&table);
         self.tables.push(table);
