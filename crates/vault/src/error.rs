@@ -153,6 +153,14 @@ pub enum VaultError {
         /// The table that this one refers to.
         last: String,
     },
+    /// A column refers to two tables.
+    #[error("{column} refers to {} and to {}, and here a column refers to one table", .targets[0], .targets[1])]
+    TwoTargets {
+        /// The referring column, as `TABLE.COLUMN`.
+        column: String,
+        /// The tables that it refers to.
+        targets: [String; 2],
+    },
     /// A table leads to another along two paths of foreign keys.
     #[error(
         "the table {table} leads to {target} along two paths of foreign keys, and here it may along one: {}; and {}",
@@ -342,6 +350,15 @@ pub enum Loss {
     UniqueKey(Vec<String>),
     /// Numbers and texts in one column; the name of the column.
     NumbersAndTexts(String),
+    /// A unique column with texts longer than a key here.
+    WideKey {
+        /// The name of the column.
+        column: String,
+        /// Bytes of the longest text.
+        longest: usize,
+        /// Bytes that a key here has at most.
+        most: usize,
+    },
 }
 
 impl fmt::Display for Loss {
@@ -353,6 +370,14 @@ impl fmt::Display for Loss {
             Self::NumbersAndTexts(column) => {
                 write!(f, "that values of {column} are numbers and texts")
             }
+            Self::WideKey {
+                column,
+                longest,
+                most,
+            } => write!(
+                f,
+                "that {column} is unique, for its texts have up to {longest} bytes and a key here has {most} at most"
+            ),
         }
     }
 }

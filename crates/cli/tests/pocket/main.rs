@@ -12,6 +12,7 @@ mod cut;
 mod interrupted;
 mod losses;
 mod manual;
+mod mistakes;
 mod person;
 mod rows;
 mod sources;

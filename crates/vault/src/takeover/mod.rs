@@ -7,12 +7,13 @@ mod losses;
 use probity_disguise::database::{Catalog, CatalogTable, ForeignKey};
 use probity_disguise::{Column, Database, Value as Found};
 use probity_pocketdb::flash::Nand;
+use probity_pocketdb::limits::KEY_BYTES_MAX;
 use probity_pocketdb::{SecureStore, Store};
 
 use self::column::{Form, Measure, Unfit};
-use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths};
+use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths, refuse_two_targets};
 use self::losses::{ask, ask_each, refuse_losses};
-use crate::error::{Reached, VaultError};
+use crate::error::{Loss, Reached, VaultError};
 use crate::import::Import;
 use crate::observer::Observer;
 use crate::script::{quoted, run_script};
@@ -100,8 +101,9 @@ impl Takeover {
     /// committed 64 at a time; the observer is told of each row of the second pass.
     ///
     /// # Errors
-    /// [`VaultError::Circle`], [`VaultError::KeyOfKey`], [`VaultError::TwoPaths`] and
-    /// [`VaultError::CompoundKey`] for foreign keys; [`VaultError::Reached`] with the table whose
+    /// [`VaultError::Circle`], [`VaultError::TwoTargets`], [`VaultError::KeyOfKey`],
+    /// [`VaultError::TwoPaths`] and [`VaultError::CompoundKey`] for foreign keys;
+    /// [`VaultError::Lost`] for a key that is too wide; [`VaultError::Reached`] with the table whose
     /// definition or rows are refused; [`VaultError::Changed`]; [`VaultError::Query`] and
     /// [`VaultError::NotUtf8`]. What was committed before stays.
     pub fn run<F: Nand, S: SecureStore>(
@@ -110,6 +112,7 @@ impl Takeover {
         observer: &mut dyn Observer,
     ) -> Result<(), VaultError> {
         let order = in_order(&self.catalog)?;
+        refuse_two_targets(&self.catalog)?;
         refuse_chains(&self.catalog)?;
         refuse_two_paths(&self.catalog, &order)?;
         for name in order {
@@ -178,22 +181,37 @@ impl Takeover {
         measure: &Measure,
     ) -> Result<String, VaultError> {
         let mut parts = Vec::new();
+        let is_plain = self.options.plain.iter().any(|plain| plain == name);
         for (number, column) in table.columns.iter().enumerate() {
             let form = self.form(column);
+            let is_key = table.primary_key == [column.name.clone()];
+            let longest = measure.longest(number);
+            // The length of a column that refers to another one is that one's.
+            let is_wide = form == Form::Text
+                && longest > KEY_BYTES_MAX
+                && key_of(table, &column.name).is_none();
+            if is_wide && !is_plain && (is_key || is_unique(table, &column.name)) {
+                return Err(VaultError::Lost {
+                    table: name.to_owned(),
+                    losses: vec![Loss::WideKey {
+                        column: column.name.clone(),
+                        longest,
+                        most: KEY_BYTES_MAX,
+                    }],
+                });
+            }
             let kind = match form {
                 Form::Integer | Form::Boolean => "INTEGER".to_owned(),
                 Form::Real => "REAL".to_owned(),
-                Form::Text => format!("TEXT({})", measure.longest(number)),
+                Form::Text => format!("TEXT({longest})"),
             };
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);
-            if table.primary_key == [column.name.clone()] {
+            if is_key && !(is_plain && is_wide) {
                 let refers = key_of(table, &column.name).is_some();
                 let position = !refers && form == Form::Integer && measure.is_position(number);
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
-            } else if is_unique(table, &column.name)
-                && !self.options.plain.contains(&name.to_owned())
-            {
+            } else if is_unique(table, &column.name) && !is_plain {
                 part.push_str(" UNIQUE");
             } else if self.options.indexes.contains(&index) {
                 part.push_str(" INDEXED");
