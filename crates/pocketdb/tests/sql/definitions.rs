@@ -61,7 +61,7 @@ fn a_table_of_a_position_alone_is_refused_with_the_reason() {
     let wide = "CREATE TABLE t (a TEXT(1800), b TEXT(1800)) STORED AS ROWS";
     assert_eq!(
         pair.own(wide).unwrap_err(),
-        Error::Limit("the width of a row")
+        Error::Limit("the width of a row, which is 1997 bytes at most,")
     );
     pair.own("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
         .unwrap();
