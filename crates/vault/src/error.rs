@@ -257,6 +257,18 @@ pub enum VaultError {
     /// A text is no export of the rows that a disguise hid.
     #[error("this is no export of a disguise: {0}")]
     NoExport(ExportFault),
+    /// A hidden row has a part that is longer than its column here.
+    #[error("row {number} has {part} of {bytes} bytes, and {most} fit")]
+    HiddenTooLong {
+        /// Number of the row in its file, from 1.
+        number: u64,
+        /// The part, with an article.
+        part: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The greatest length.
+        most: usize,
+    },
 
     // Whoever signs and checks evidence.
     /// A statement of several lines, which no note can name.
@@ -322,6 +334,13 @@ pub enum Reached {
     Table(String),
     /// The rows of a table taken over, by its name.
     Rows(String),
+    /// A row of a table taken over.
+    Row {
+        /// Its number from 1, in the order of the table's key.
+        number: u64,
+        /// The name of the table.
+        table: String,
+    },
 }
 
 impl fmt::Display for Reached {
@@ -334,6 +353,7 @@ impl fmt::Display for Reached {
             Self::Object(number) => write!(f, "object {number} was reached"),
             Self::Table(table) => write!(f, "the table {table} was reached"),
             Self::Rows(table) => write!(f, "rows of {table} were reached"),
+            Self::Row { number, table } => write!(f, "row {number} of {table} was reached"),
         }
     }
 }

@@ -178,3 +178,64 @@ fn a_column_that_refers_to_two_tables_is_refused_by_name() {
     );
     place.run(&[&CREATE[..], &["--unlinked", "t.a"]].concat(), 0);
 }
+
+/// A hidden row with a long key was refused without its number and without a limit.
+#[test]
+fn a_hidden_row_that_does_not_fit_is_named_with_the_limit() {
+    const MINE: [&str; 8] = [
+        "create",
+        "mine",
+        "--subject",
+        "19",
+        "--disguises",
+        "d.json",
+        "--size",
+        "16",
+    ];
+    let place = Place::new();
+    let line = |table: &str, row: &str, column: &str| {
+        let row = serde_json::json!({
+            "disguise": "d", "table": table, "row": row, "values": { column: 1 }
+        });
+        format!("{row}\n")
+    };
+    let (long, longer) = ("k".repeat(65), "r".repeat(121));
+    for (row, said) in [
+        (
+            line("t", &longer, "a"),
+            "row 2 has a key of 121 bytes, and 120 fit",
+        ),
+        (
+            line("t", "1", &long),
+            "row 2 has the name of a column of 65 bytes, and 64 fit",
+        ),
+        (
+            line(&long, "1", "a"),
+            "row 2 has the name of a table of 65 bytes, and 64 fit",
+        ),
+    ] {
+        fs::write(place.path("d.json"), line("t", "1", "a") + &row).unwrap();
+        let (_, stderr) = place.run(&MINE, 1);
+        assert!(
+            stderr.contains(said) && stderr.contains("d.json") && stderr.contains("help:"),
+            "{stderr}"
+        );
+    }
+    let fits = line(&long[1..], &longer[1..], &long[1..]);
+    fs::write(place.path("d.json"), fits).unwrap();
+    place.run(&MINE, 0);
+}
+
+/// The value was refused without its row.
+#[test]
+fn a_value_that_is_not_taken_over_is_named_by_its_row() {
+    let place = taken_over(&[
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER)",
+        "INSERT INTO t VALUES (5, 1), (7, 'x')",
+    ]);
+    let (_, stderr) = place.run(&CREATE, 1);
+    assert!(
+        stderr.contains("row 2 of t was reached, then a has a value of another type"),
+        "{stderr}"
+    );
+}

@@ -104,7 +104,7 @@ impl Takeover {
     /// [`VaultError::Circle`], [`VaultError::TwoTargets`], [`VaultError::KeyOfKey`],
     /// [`VaultError::TwoPaths`] and [`VaultError::CompoundKey`] for foreign keys;
     /// [`VaultError::Lost`] for a key that is too wide; [`VaultError::Reached`] with the table whose
-    /// definition or rows are refused; [`VaultError::Changed`]; [`VaultError::Query`] and
+    /// definition is refused or the row that is; [`VaultError::Changed`]; [`VaultError::Query`] and
     /// [`VaultError::NotUtf8`]. What was committed before stays.
     pub fn run<F: Nand, S: SecureStore>(
         mut self,
@@ -127,9 +127,7 @@ impl Takeover {
             run_script(store, &statement)
                 .map_err(|error| error.at(Reached::Table(name.clone())))?;
             let import = Import::new(store, &name, ROWS_AT_ONCE)?;
-            let taken = self
-                .rows(&rows, (&name, &table), import, observer)
-                .map_err(|error| error.at(Reached::Rows(name.clone())))?;
+            let taken = self.rows(&rows, (&name, &table), import, observer)?;
             self.check_count(&name, [measure.rows, taken])?;
         }
         Ok(())
@@ -246,32 +244,43 @@ impl Takeover {
         mut import: Import<'_, F, S>,
         observer: &mut dyn Observer,
     ) -> Result<u64, VaultError> {
-        import.set_columns(table.columns.iter().map(|column| column.name.as_str()))?;
+        let named = import.set_columns(table.columns.iter().map(|column| column.name.as_str()));
         let forms = table.columns.iter().map(|column| self.form(column));
         let forms: Vec<Form> = forms.collect();
         let null_as_empty = self.options.null_as_empty;
         let mut taken = 0u64;
-        ask_each(self.database.as_mut(), sql, |found| {
-            taken += 1;
-            let texts: Vec<String> = found.iter().map(Form::text).collect();
-            let mut values = Vec::with_capacity(found.len());
-            let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
-            for (((cell, text), form), column) in cells {
-                let key = key_of(table, &column.name);
-                values.push(match (form.value(cell, text), key) {
-                    (Err(Unfit::Null), None) if null_as_empty => form.empty(),
-                    (Ok(value), _) => value,
-                    (Err(unfit), key) => {
-                        return Err(refusal((name, table), &column.name, unfit, key));
-                    }
-                });
-            }
-            import.row(&values)?;
-            observer.took(taken);
-            Ok(())
-        })?;
-        import.commit()?;
-        Ok(taken)
+        let read = named.and_then(|()| {
+            ask_each(self.database.as_mut(), sql, |found| {
+                taken += 1;
+                let number = taken;
+                let at = || Reached::Row {
+                    number,
+                    table: name.to_owned(),
+                };
+                let texts: Vec<String> = found.iter().map(Form::text).collect();
+                let mut values = Vec::with_capacity(found.len());
+                let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
+                for (((cell, text), form), column) in cells {
+                    let key = key_of(table, &column.name);
+                    values.push(match (form.value(cell, text), key) {
+                        (Err(Unfit::Null), None) if null_as_empty => form.empty(),
+                        (Ok(value), _) => value,
+                        (Err(unfit), key) => {
+                            let refused = refusal((name, table), &column.name, unfit, key);
+                            return Err(refused.at(at()));
+                        }
+                    });
+                }
+                import.row(&values).map_err(|error| error.at(at()))?;
+                observer.took(taken);
+                Ok(())
+            })
+        });
+        match read.and_then(|()| import.commit()) {
+            Ok(()) => Ok(taken),
+            Err(error @ VaultError::Reached { .. }) => Err(error),
+            Err(error) => Err(error.at(Reached::Rows(name.to_owned()))),
+        }
     }
 }
 
