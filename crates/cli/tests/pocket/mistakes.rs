@@ -221,7 +221,8 @@ fn a_hidden_row_that_does_not_fit_is_named_with_the_limit() {
             "{stderr}"
         );
     }
-    let fits = line(&long[1..], &longer[1..], &long[1..]);
+    let (name, key) = ("k".repeat(64), "r".repeat(120));
+    let fits = line(&name, &key, &name);
     fs::write(place.path("d.json"), fits).unwrap();
     place.run(&MINE, 0);
 }
@@ -236,6 +237,37 @@ fn a_value_that_is_not_taken_over_is_named_by_its_row() {
     let (_, stderr) = place.run(&CREATE, 1);
     assert!(
         stderr.contains("row 2 of t was reached, then a has a value of another type"),
+        "{stderr}"
+    );
+}
+
+/// The advice was about the order of rows that refer to each other.
+#[test]
+fn a_value_that_is_there_twice_is_refused_with_what_helps() {
+    let place = taken_over(&[
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT UNIQUE)",
+        "INSERT INTO t(a) VALUES (NULL), (NULL)",
+    ]);
+    let (_, stderr) = place.run(&[&CREATE[..], &["--null-as-empty"]].concat(), 1);
+    assert!(
+        stderr.contains("row 2 of t was reached")
+            && stderr.contains("a has this value in another row already")
+            && stderr.contains("--plain TABLE")
+            && !stderr.contains("rows that others refer to"),
+        "{stderr}"
+    );
+    let options = ["--null-as-empty", "--plain", "t"];
+    place.run(&[&CREATE[..], &options].concat(), 0);
+}
+
+/// A folder was said to be a malformed file of rows.
+#[test]
+fn a_folder_is_no_file_of_rows() {
+    let place = Place::filled();
+    fs::create_dir(place.path("rows")).unwrap();
+    let (_, stderr) = place.run(&["import", "v", "visits", "rows"], 1);
+    assert!(
+        stderr.contains("cannot read rows: Is a directory") && !stderr.contains("malformed"),
         "{stderr}"
     );
 }

@@ -37,6 +37,8 @@ use crate::output_guard::{is_one_file, protect};
 const STORE_BYTES: usize = 1 << 20;
 /// The beginning of the database's words for a name that no table has.
 const NO_TABLE: &str = "there is no table ";
+/// The end of its words for a value of a unique column that is there already.
+const TAKEN: &str = "has this value in another row already";
 
 /// The remedy for a full chip, for commands that change a database.
 const MORE_ROOM: &str = "the committed rows are safe; probity pocket reorganize FILE makes room as long as there is as much free as it writes; \
@@ -299,6 +301,11 @@ impl Place {
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
                 .remedy(self.when_full),
+            Error::Key(ref what) if what.ends_with(TAKEN) => {
+                Failure::new("the pocket database refuses").because(error).remedy(
+                    "a unique column has each value once; create --from takes a table over without UNIQUE with --plain TABLE",
+                )
+            }
             Error::Key(_) => Failure::new("the pocket database refuses").because(error).remedy(
                 "rows that others refer to come first; keys of rows are 1, 2, 3 ... in order, or left out",
             ),
