@@ -108,8 +108,8 @@ fn changes_taken_back_or_made_between_queries_are_seen_at_once() {
 const WIDE_ROWS: u32 = 2_000;
 const NARROW: u32 = 19;
 
-/// Where fewer parts had come before a row's last update than a wide value has, a false positive of
-/// the filter was taken for a fault of the engine: nothing could be read or reorganised any more.
+/// A false positive of the filter was taken for a fault of the engine, where fewer parts had come
+/// before a row's last update than a wide value has. Nothing could be read or reorganised any more.
 #[test]
 fn the_first_updates_do_not_hide_the_wide_values_of_their_rows() {
     let mut pair = Pair::new(32_768, BLOCKS);

@@ -44,7 +44,7 @@ fn a_definition_that_says_a_thing_twice_is_refused_with_its_place() {
         .unwrap();
 }
 
-/// It was refused as too wide.
+/// A table of keys only was refused as too wide.
 #[test]
 fn a_table_of_a_position_alone_is_refused_with_the_reason() {
     let mut pair = Pair::new(65_536, 60);

@@ -19,7 +19,7 @@ const BLANK: ColumnDefinition<'static> = ColumnDefinition {
 /// Columns during parsing.
 type Drafts<'a> = Series<ColumnDefinition<'a>, COLUMNS_MAX>;
 
-/// Whether the table has a primary key.
+/// Notes that the table has a primary key.
 struct Keyed(bool);
 
 impl<'a> Parser<'a, '_> {
