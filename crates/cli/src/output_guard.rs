@@ -268,6 +268,12 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
     }
 }
 
+/// Returns whether two paths lead to one file, or would once it exists.
+pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
+    let place = place_of(one);
+    resolved(one) == resolved(other) || (place.is_some() && place == place_of(other))
+}
+
 /// Returns the device and the inode, which identify a file while it exists.
 fn place_of(path: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(path).ok()?;

@@ -153,6 +153,14 @@ pub enum VaultError {
         /// The table that this one refers to.
         last: String,
     },
+    /// A column refers to two tables.
+    #[error("{column} refers to {} and to {}, and here a column refers to one table", .targets[0], .targets[1])]
+    TwoTargets {
+        /// The referring column, as `TABLE.COLUMN`.
+        column: String,
+        /// The tables that it refers to.
+        targets: [String; 2],
+    },
     /// A table leads to another along two paths of foreign keys.
     #[error(
         "the table {table} leads to {target} along two paths of foreign keys, and here it may along one: {}; and {}",
@@ -249,6 +257,18 @@ pub enum VaultError {
     /// A text is no export of the rows that a disguise hid.
     #[error("this is no export of a disguise: {0}")]
     NoExport(ExportFault),
+    /// A hidden row has a part that is longer than its column here.
+    #[error("row {number} has {part} of {bytes} bytes, and {most} fit")]
+    HiddenTooLong {
+        /// Number of the row in its file, from 1.
+        number: u64,
+        /// The part, with an article.
+        part: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The greatest length.
+        most: usize,
+    },
 
     // Whoever signs and checks evidence.
     /// A statement of several lines, which no note can name.
@@ -314,6 +334,13 @@ pub enum Reached {
     Table(String),
     /// The rows of a table taken over, by its name.
     Rows(String),
+    /// A row of a table taken over.
+    Row {
+        /// Its number from 1, in the order of the table's key.
+        number: u64,
+        /// The name of the table.
+        table: String,
+    },
 }
 
 impl fmt::Display for Reached {
@@ -326,6 +353,7 @@ impl fmt::Display for Reached {
             Self::Object(number) => write!(f, "object {number} was reached"),
             Self::Table(table) => write!(f, "the table {table} was reached"),
             Self::Rows(table) => write!(f, "rows of {table} were reached"),
+            Self::Row { number, table } => write!(f, "row {number} of {table} was reached"),
         }
     }
 }
@@ -342,6 +370,15 @@ pub enum Loss {
     UniqueKey(Vec<String>),
     /// Numbers and texts in one column; the name of the column.
     NumbersAndTexts(String),
+    /// A unique column with texts longer than a key here.
+    WideKey {
+        /// The name of the column.
+        column: String,
+        /// Bytes of the longest text.
+        longest: usize,
+        /// Bytes that a key here has at most.
+        most: usize,
+    },
 }
 
 impl fmt::Display for Loss {
@@ -353,6 +390,14 @@ impl fmt::Display for Loss {
             Self::NumbersAndTexts(column) => {
                 write!(f, "that values of {column} are numbers and texts")
             }
+            Self::WideKey {
+                column,
+                longest,
+                most,
+            } => write!(
+                f,
+                "that {column} is unique, for its texts have up to {longest} bytes and a key here has {most} at most"
+            ),
         }
     }
 }

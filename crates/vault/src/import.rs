@@ -274,10 +274,8 @@ impl<'a, F: Nand, S: SecureStore> Import<'a, F, S> {
                 Json::String(text) => Some(Value::Text(text)),
                 Json::Number(number) => match number.as_i64() {
                     Some(number) => Some(Value::Integer(number)),
-                    None => number
-                        .as_f64()
-                        .filter(|_| !number.is_u64())
-                        .map(Value::Real),
+                    // A real column keeps it as the nearest real number, an integer one refuses it.
+                    None => number.as_f64().map(Value::Real),
                 },
                 Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
             };

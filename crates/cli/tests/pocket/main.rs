@@ -12,6 +12,7 @@ mod cut;
 mod interrupted;
 mod losses;
 mod manual;
+mod mistakes;
 mod person;
 mod rows;
 mod sources;
@@ -269,7 +270,7 @@ fn a_database_takes_over_another_one() {
     ];
     let (_, stderr) = place.run(&create, 1);
     assert!(
-        stderr.contains("rows of people were reached, then name is NULL"),
+        stderr.contains("of people was reached, then name is NULL"),
         "{stderr}"
     );
     assert!(!place.path("c").exists() && !place.path("c.root").exists());

@@ -121,7 +121,7 @@ fn a_table_of_postgres_keeps_each_row_and_its_true_types() {
     let create = ["create", "c", "--table", "endless", "--from", &url];
     let (_, stderr) = place.run(&create, 1);
     assert!(
-        stderr.contains("rows of endless were reached") && stderr.contains("no finite number"),
+        stderr.contains("row 1 of endless was reached") && stderr.contains("no finite number"),
         "{stderr}"
     );
 }

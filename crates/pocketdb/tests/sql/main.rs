@@ -12,6 +12,8 @@ mod choice;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod definitions;
+#[cfg(test)]
 mod equality;
 #[cfg(test)]
 mod exact;
@@ -28,3 +30,5 @@ mod reads;
 mod schema;
 #[cfg(test)]
 mod statements;
+#[cfg(test)]
+mod texts;

@@ -294,6 +294,12 @@ const REFUSED: [(&str, usize, &str); 35] = [
 #[test]
 fn what_is_not_supported_is_refused_with_its_place() {
     let mut pair = shop();
+    let deep = format!("SELECT name FROM person WHERE {}age = 1", "NOT ".repeat(13));
+    let too_deep = Error::Sql {
+        at: 82,
+        what: "the condition is nested too deeply".into(),
+    };
+    assert_eq!(pair.own(&deep).unwrap_err(), too_deep);
     for (text, at, words) in REFUSED {
         match pair.own(text) {
             Err(Error::Sql { at: found, what }) => {

@@ -131,7 +131,7 @@ fn wrong_definitions_rows_and_memory_are_refused_by_name() {
         create("a b", &[text("a", 1, false)]),
         Some(Error::Name(_))
     ));
-    assert!(matches!(create("a", &[]), Some(Error::Limit(_))));
+    assert!(matches!(create("a", &[]), Some(Error::Refused(_))));
     let twice = [text("a", 1, false), text("A", 1, false)];
     assert!(matches!(create("a", &twice), Some(Error::Name(_))));
     assert!(matches!(

@@ -109,8 +109,13 @@ impl Evidence {
     /// Returns the runs of pages that a digest lists: the first page of each and their number.
     ///
     /// # Errors
-    /// [`VaultError::NotEvidence`] with [`EvidenceFault::NoPages`].
+    /// [`VaultError::NotEvidence`] with [`EvidenceFault::OtherKind`] or
+    /// [`EvidenceFault::NoPages`].
     pub fn runs(&self) -> Result<Vec<(u32, u32)>, VaultError> {
+        // Before any page is read: it is the file at fault then, and not the chip.
+        if self.kind() != Some(EvidenceKind::Digest) {
+            return Err(VaultError::NotEvidence(EvidenceFault::OtherKind));
+        }
         let runs: Option<Vec<_>> = self.body().map(run_of).collect();
         runs.ok_or(VaultError::NotEvidence(EvidenceFault::NoPages))
     }

@@ -21,8 +21,10 @@ const SCHEMA: [&str; 3] = [
     "CREATE TABLE hidden_values (id INTEGER PRIMARY KEY, hidden INTEGER REFERENCES hidden(id), \
      name TEXT(64), type TEXT(8), encoding TEXT(8), piece INTEGER, text TEXT(120))",
 ];
-/// Bytes of a credential's name that are kept.
+/// Bytes of a credential's name that are kept, and of any other name that is taken.
 const NAME_BYTES: usize = 64;
+/// Bytes of what names a row.
+const PLACE_BYTES: usize = 120;
 
 /// Imports a credential.
 pub(super) fn credential<F: Nand, S: SecureStore>(
@@ -64,6 +66,7 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
             number += 1;
             let hidden = Hidden::of(row)
                 .map_err(|lacks| VaultError::NoExport(ExportFault::Row { number, lacks }))?;
+            hidden.check_lengths(number)?;
             hidden.write(person, &mut names)?;
         }
     }
@@ -106,6 +109,29 @@ impl<'j> Hidden<'j> {
             row: member("row")?.plain(),
             values,
         })
+    }
+
+    /// Refuses what its columns here do not hold, with the number of the row.
+    fn check_lengths(&self, number: u64) -> Result<(), VaultError> {
+        let columns = self.values.iter().map(|(name, _)| name.as_str());
+        let names = [
+            (&*self.disguise, "the name of a disguise", NAME_BYTES),
+            (self.table, "the name of a table", NAME_BYTES),
+            (&*self.row, "a key", PLACE_BYTES),
+        ];
+        let columns = columns.map(|name| (name, "the name of a column", NAME_BYTES));
+        for (text, part, most) in names.into_iter().chain(columns) {
+            let bytes = text.len();
+            if bytes > most {
+                return Err(VaultError::HiddenTooLong {
+                    number,
+                    part,
+                    bytes,
+                    most,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn write<F: Nand, S: SecureStore>(

@@ -133,7 +133,7 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
     /// `rows` of an object; other members are ignored.
     ///
     /// # Errors
-    /// [`VaultError::NoExport`]; [`VaultError::Pocket`].
+    /// [`VaultError::NoExport`]; [`VaultError::HiddenTooLong`]; [`VaultError::Pocket`].
     pub fn hidden_rows(&mut self, export: &[u8]) -> Result<(), VaultError> {
         hidden::fill(self, export)
     }

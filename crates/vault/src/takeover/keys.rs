@@ -32,6 +32,24 @@ pub(super) fn refuse_chains(catalog: &Catalog) -> Result<(), VaultError> {
     Ok(())
 }
 
+/// Refuses a column that refers to two tables, because a column here refers to one.
+pub(super) fn refuse_two_targets(catalog: &Catalog) -> Result<(), VaultError> {
+    for (name, table) in catalog {
+        for (number, key) in table.foreign_keys.iter().enumerate() {
+            let mut before = table.foreign_keys.iter().take(number);
+            let other =
+                before.find(|other| other.columns == key.columns && other.to_table != key.to_table);
+            if let Some(other) = other {
+                return Err(VaultError::TwoTargets {
+                    column: format!("{name}.{}", key.columns.join("+")),
+                    targets: [other.to_table.clone(), key.to_table.clone()],
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.
 pub(super) fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), VaultError> {
     let tables: BTreeSet<String> = catalog.keys().cloned().collect();

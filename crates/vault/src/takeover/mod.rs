@@ -7,12 +7,13 @@ mod losses;
 use probity_disguise::database::{Catalog, CatalogTable, ForeignKey};
 use probity_disguise::{Column, Database, Value as Found};
 use probity_pocketdb::flash::Nand;
+use probity_pocketdb::limits::KEY_BYTES_MAX;
 use probity_pocketdb::{SecureStore, Store};
 
 use self::column::{Form, Measure, Unfit};
-use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths};
+use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths, refuse_two_targets};
 use self::losses::{ask, ask_each, refuse_losses};
-use crate::error::{Reached, VaultError};
+use crate::error::{Loss, Reached, VaultError};
 use crate::import::Import;
 use crate::observer::Observer;
 use crate::script::{quoted, run_script};
@@ -100,9 +101,10 @@ impl Takeover {
     /// committed 64 at a time; the observer is told of each row of the second pass.
     ///
     /// # Errors
-    /// [`VaultError::Circle`], [`VaultError::KeyOfKey`], [`VaultError::TwoPaths`] and
-    /// [`VaultError::CompoundKey`] for foreign keys; [`VaultError::Reached`] with the table whose
-    /// definition or rows are refused; [`VaultError::Changed`]; [`VaultError::Query`] and
+    /// [`VaultError::Circle`], [`VaultError::TwoTargets`], [`VaultError::KeyOfKey`],
+    /// [`VaultError::TwoPaths`] and [`VaultError::CompoundKey`] for foreign keys;
+    /// [`VaultError::Lost`] for a key that is too wide; [`VaultError::Reached`] with the table whose
+    /// definition is refused or the row that is; [`VaultError::Changed`]; [`VaultError::Query`] and
     /// [`VaultError::NotUtf8`]. What was committed before stays.
     pub fn run<F: Nand, S: SecureStore>(
         mut self,
@@ -110,6 +112,7 @@ impl Takeover {
         observer: &mut dyn Observer,
     ) -> Result<(), VaultError> {
         let order = in_order(&self.catalog)?;
+        refuse_two_targets(&self.catalog)?;
         refuse_chains(&self.catalog)?;
         refuse_two_paths(&self.catalog, &order)?;
         for name in order {
@@ -124,9 +127,7 @@ impl Takeover {
             run_script(store, &statement)
                 .map_err(|error| error.at(Reached::Table(name.clone())))?;
             let import = Import::new(store, &name, ROWS_AT_ONCE)?;
-            let taken = self
-                .rows(&rows, (&name, &table), import, observer)
-                .map_err(|error| error.at(Reached::Rows(name.clone())))?;
+            let taken = self.rows(&rows, (&name, &table), import, observer)?;
             self.check_count(&name, [measure.rows, taken])?;
         }
         Ok(())
@@ -178,22 +179,37 @@ impl Takeover {
         measure: &Measure,
     ) -> Result<String, VaultError> {
         let mut parts = Vec::new();
+        let is_plain = self.options.plain.iter().any(|plain| plain == name);
         for (number, column) in table.columns.iter().enumerate() {
             let form = self.form(column);
+            let is_key = table.primary_key == [column.name.clone()];
+            let longest = measure.longest(number);
+            // The length of a column that refers to another one is that one's.
+            let is_wide = form == Form::Text
+                && longest > KEY_BYTES_MAX
+                && key_of(table, &column.name).is_none();
+            if is_wide && !is_plain && (is_key || is_unique(table, &column.name)) {
+                return Err(VaultError::Lost {
+                    table: name.to_owned(),
+                    losses: vec![Loss::WideKey {
+                        column: column.name.clone(),
+                        longest,
+                        most: KEY_BYTES_MAX,
+                    }],
+                });
+            }
             let kind = match form {
                 Form::Integer | Form::Boolean => "INTEGER".to_owned(),
                 Form::Real => "REAL".to_owned(),
-                Form::Text => format!("TEXT({})", measure.longest(number)),
+                Form::Text => format!("TEXT({longest})"),
             };
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);
-            if table.primary_key == [column.name.clone()] {
+            if is_key && !(is_plain && is_wide) {
                 let refers = key_of(table, &column.name).is_some();
                 let position = !refers && form == Form::Integer && measure.is_position(number);
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
-            } else if is_unique(table, &column.name)
-                && !self.options.plain.contains(&name.to_owned())
-            {
+            } else if is_unique(table, &column.name) && !is_plain {
                 part.push_str(" UNIQUE");
             } else if self.options.indexes.contains(&index) {
                 part.push_str(" INDEXED");
@@ -228,32 +244,43 @@ impl Takeover {
         mut import: Import<'_, F, S>,
         observer: &mut dyn Observer,
     ) -> Result<u64, VaultError> {
-        import.set_columns(table.columns.iter().map(|column| column.name.as_str()))?;
+        let named = import.set_columns(table.columns.iter().map(|column| column.name.as_str()));
         let forms = table.columns.iter().map(|column| self.form(column));
         let forms: Vec<Form> = forms.collect();
         let null_as_empty = self.options.null_as_empty;
         let mut taken = 0u64;
-        ask_each(self.database.as_mut(), sql, |found| {
-            taken += 1;
-            let texts: Vec<String> = found.iter().map(Form::text).collect();
-            let mut values = Vec::with_capacity(found.len());
-            let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
-            for (((cell, text), form), column) in cells {
-                let key = key_of(table, &column.name);
-                values.push(match (form.value(cell, text), key) {
-                    (Err(Unfit::Null), None) if null_as_empty => form.empty(),
-                    (Ok(value), _) => value,
-                    (Err(unfit), key) => {
-                        return Err(refusal((name, table), &column.name, unfit, key));
-                    }
-                });
-            }
-            import.row(&values)?;
-            observer.took(taken);
-            Ok(())
-        })?;
-        import.commit()?;
-        Ok(taken)
+        let read = named.and_then(|()| {
+            ask_each(self.database.as_mut(), sql, |found| {
+                taken += 1;
+                let number = taken;
+                let at = || Reached::Row {
+                    number,
+                    table: name.to_owned(),
+                };
+                let texts: Vec<String> = found.iter().map(Form::text).collect();
+                let mut values = Vec::with_capacity(found.len());
+                let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
+                for (((cell, text), form), column) in cells {
+                    let key = key_of(table, &column.name);
+                    values.push(match (form.value(cell, text), key) {
+                        (Err(Unfit::Null), None) if null_as_empty => form.empty(),
+                        (Ok(value), _) => value,
+                        (Err(unfit), key) => {
+                            let refused = refusal((name, table), &column.name, unfit, key);
+                            return Err(refused.at(at()));
+                        }
+                    });
+                }
+                import.row(&values).map_err(|error| error.at(at()))?;
+                observer.took(taken);
+                Ok(())
+            })
+        });
+        match read.and_then(|()| import.commit()) {
+            Ok(()) => Ok(taken),
+            Err(error @ VaultError::Reached { .. }) => Err(error),
+            Err(error) => Err(error.at(Reached::Rows(name.to_owned()))),
+        }
     }
 }
 

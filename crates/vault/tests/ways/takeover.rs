@@ -136,7 +136,7 @@ fn a_null_is_refused_where_nothing_may_be_in_its_place() {
     let error = refusal(&[table], |_| ());
     assert_eq!(
         said(&error),
-        "rows of notes were reached: text is NULL in a row"
+        "row 1 of notes was reached: text is NULL in a row"
     );
     let (run, mut store) = take_over(&[table], |options| options.null_as_empty = true, &mut ());
     run.unwrap();
@@ -149,7 +149,11 @@ fn a_null_is_refused_where_nothing_may_be_in_its_place() {
     let VaultError::Reached { at, cause, .. } = error else {
         unreachable!("a row has a place");
     };
-    assert_eq!(at, Reached::Rows("calls".into()));
+    let row = Reached::Row {
+        number: 3,
+        table: "calls".into(),
+    };
+    assert_eq!(at, row);
     assert!(matches!(
         *cause,
         VaultError::Null { refers_to: Some(table), is_unique: false, .. } if table == "people"

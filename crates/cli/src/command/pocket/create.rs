@@ -104,6 +104,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
 
 /// Refuses paths that are taken or that no new file may have, and warns of left-over parts.
 fn check_places(place: &Place) -> Result<(), Failure> {
+    place.check_two_files()?;
     if let Some(failure) = unfinished(place) {
         return Err(failure);
     }

@@ -39,11 +39,6 @@ struct Signed {
 
 pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::of(&args.pocket, environment);
-    let mut vault = place.open_on(steady(place.chip(true)?))?;
-    let draft = draft_digest(&mut vault, SystemClock::new().now());
-    let reorganizations = vault.instance();
-    place.close(vault)?;
-    let draft = draft.map_err(|error| place.vault_refused(error))?;
     let out = args.output.clone();
     let out = out.unwrap_or_else(|| place.beside("digest"));
     let existing = match &args.output {
@@ -52,6 +47,13 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         _ => Existing::of(args.overwrite),
     };
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    // A mistake of the caller is told before the chip is read from one end to the other.
+    check_places((&out, existing), &key_file)?;
+    let mut vault = place.open_on(steady(place.chip(true)?))?;
+    let draft = draft_digest(&mut vault, SystemClock::new().now());
+    let reorganizations = vault.instance();
+    place.close(vault)?;
+    let draft = draft.map_err(|error| place.vault_refused(error))?;
     write(&draft, (&out, existing), &key_file)?;
     report(args.json, out, &draft, reorganizations, "page")
 }
@@ -59,13 +61,14 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
 pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result<Status, Failure> {
     check_statement(&args.sql).map_err(|error| Failure::usage(error.to_string()))?;
     let place = Place::of(&args.pocket, environment);
+    let existing = Existing::of(args.overwrite);
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    check_places((&args.output, existing), &key_file)?;
     let mut vault = place.open(true)?;
     let draft = draft_extract(&mut vault, &args.sql, SystemClock::new().now());
     let reorganizations = vault.instance();
     place.close(vault)?;
     let draft = draft.map_err(|error| place.vault_refused(error))?;
-    let existing = Existing::of(args.overwrite);
-    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write(&draft, (&args.output, existing), &key_file)?;
     report(
         args.json,
@@ -211,7 +214,8 @@ fn refused(path: &Path, error: VaultError) -> Failure {
 
 /// Writes the signed file, and the key that checks it.
 fn write(draft: &Draft, (path, existing): (&Path, Existing), key: &Path) -> Result<(), Failure> {
-    check_outputs((path, existing), (key, draft.verifier_key()))?;
+    check_places((path, existing), key)?;
+    check_key(key, draft.verifier_key())?;
     let note = draft.note().map_err(|error| failure_of(&error))?;
     let fail = |error| Failure::file("write the signed file", path, error);
     let mut file = OutputFile::begin(path, existing).map_err(fail)?;
@@ -223,11 +227,8 @@ fn write(draft: &Draft, (path, existing): (&Path, Existing), key: &Path) -> Resu
     write_key(key, draft.verifier_key())
 }
 
-/// Refuses both files before the first is written, so that neither exists without the other.
-fn check_outputs(
-    (path, existing): (&Path, Existing),
-    (key_path, key): (&Path, &VerifierKey),
-) -> Result<(), Failure> {
+/// Refuses places for the two files that no key makes right.
+fn check_places((path, existing): (&Path, Existing), key_path: &Path) -> Result<(), Failure> {
     if path == key_path {
         return Err(Failure::usage(
             "the signed file and the key that checks it are two files",
@@ -235,6 +236,15 @@ fn check_outputs(
     }
     check_output(path, existing)
         .map_err(|error| Failure::file("write the signed file", path, error))?;
+    match check_output(key_path, Existing::Keep) {
+        Err(error) if !is_key(key_path) => Err(key_failure(key_path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses another key's file before the first file is written, so that neither exists without the
+/// other.
+fn check_key(key_path: &Path, key: &VerifierKey) -> Result<(), Failure> {
     match check_output(key_path, Existing::Keep) {
         Err(error) if !holds_key(key_path, key) => Err(key_failure(key_path, error)),
         _ => Ok(()),
@@ -252,6 +262,11 @@ fn is_digest(path: &Path) -> bool {
         return false;
     }
     read_evidence(path).is_ok_and(|found| found.kind() == Some(EvidenceKind::Digest))
+}
+
+/// Returns whether the file at `path` holds a key.
+fn is_key(path: &Path) -> bool {
+    path.is_file() && key_file::read_verifier(path, "--key-out FILE").is_ok()
 }
 
 /// Returns whether the file at `path` holds that key.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use probity_vault::{End, Import, Observer, RowsFormat as Form};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use super::Place;
@@ -23,6 +24,10 @@ struct Imported<'a> {
 pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Status, Failure> {
     let format = args.format.unwrap_or_else(|| format_of(&args.rows));
     interruption::end_gracefully()?;
+    if args.rows.is_dir() {
+        // Reading it would fail too, and its rows would be called malformed.
+        return Err(Failure::file("read", &args.rows, Errno::ISDIR.into()));
+    }
     let input = Input::open(&args.rows)?;
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;

@@ -31,12 +31,14 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::Output;
 use crate::output_file::is_part;
-use crate::output_guard::protect;
+use crate::output_guard::{is_one_file, protect};
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
 /// The beginning of the database's words for a name that no table has.
 const NO_TABLE: &str = "there is no table ";
+/// The end of its words for a value of a unique column that is there already.
+const TAKEN: &str = "has this value in another row already";
 
 /// The remedy for a full chip, for commands that change a database.
 const MORE_ROOM: &str = "the committed rows are safe; probity pocket reorganize FILE makes room as long as there is as much free as it writes; \
@@ -192,6 +194,7 @@ impl Place {
         if is_part(&self.root) {
             return Err(root_under_way(&self.root));
         }
+        self.check_two_files()?;
         match fs::metadata(&self.root) {
             Ok(found) if !found.is_file() => {
                 Err(Failure::new(format!("{} is no file", self.root.display()))
@@ -203,6 +206,18 @@ impl Place {
             // Opening it reports the rest.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Refuses the chip in the place of its root file: it seemed to be open in another program.
+    fn check_two_files(&self) -> Result<(), Failure> {
+        if !is_one_file(&self.file, &self.root) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "{} is the chip, and its root file is another file",
+            self.root.display()
+        ))
+        .remedy("name the root file with --root ROOT or PROBITY_POCKET_ROOT"))
     }
 
     /// Explains why a file cannot be opened; `missing` is the remedy where there is none.
@@ -253,6 +268,12 @@ impl Place {
     fn refused(&self, error: Error) -> Failure {
         let file = self.file.display();
         match error {
+            // A page that another program rewrote meanwhile is one that nobody here wrote.
+            Error::Flash(FlashError::Changed) => {
+                Failure::broken(format!("{file} is not what was written"))
+                    .because(FlashError::Changed)
+                    .remedy("let no other program write to it, or take an undamaged copy")
+            }
             Error::Tampered { .. } => Failure::broken(format!("{file} is not what was written"))
                 .because(error)
                 .remedy("take an undamaged copy; with another database's root file every page looks like this"),
@@ -280,6 +301,11 @@ impl Place {
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
                 .remedy(self.when_full),
+            Error::Key(ref what) if what.ends_with(TAKEN) => {
+                Failure::new("the pocket database refuses").because(error).remedy(
+                    "a unique column has each value once; create --from takes a table over without UNIQUE with --plain TABLE",
+                )
+            }
             Error::Key(_) => Failure::new("the pocket database refuses").because(error).remedy(
                 "rows that others refer to come first; keys of rows are 1, 2, 3 ... in order, or left out",
             ),
@@ -350,4 +376,26 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.push(".");
     name.push(ending);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chip that another program rewrote while it was read ended the command with the status of a
+    /// refusal.
+    #[test]
+    fn a_chip_that_changes_while_it_is_read_is_not_what_was_written() {
+        let place = Place {
+            file: "v".into(),
+            root: "v.root".into(),
+            when_full: MORE_ROOM,
+            failures: Rc::default(),
+        };
+        let changed = place.refused(Error::Flash(FlashError::Changed));
+        assert_eq!(changed.status(), Status::Broken);
+        assert!(changed.clause().contains("another program"));
+        let full = place.refused(Error::DeviceFull);
+        assert_eq!(full.status(), Status::Failed);
+    }
 }

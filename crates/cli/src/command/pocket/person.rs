@@ -171,6 +171,11 @@ impl Sources<'_> {
                 "{} is no export of a disguise: {fault}",
                 path.display()
             )),
+            error @ VaultError::HiddenTooLong { .. } => {
+                Failure::new(format!("{}: {error}", path.display())).remedy(
+                    "leave that row out, and hand it over in a file of its own beside the database",
+                )
+            }
             error => self.place.vault_refused(error),
         })
     }

@@ -76,6 +76,11 @@ fn remedy_of(error: &VaultError) -> Option<String> {
         VaultError::Lost { table, .. } => {
             return Some(format!("take it over without with --plain {table}"));
         }
+        VaultError::TwoTargets { column, .. } => {
+            return Some(format!(
+                "take it over as a plain column with --unlinked {column}"
+            ));
+        }
         VaultError::KeyOfKey { target, .. } => {
             return Some(format!(
                 "take that key over as a plain column with --unlinked {target}"

@@ -131,7 +131,7 @@ impl<'p, 'a, 'c> Conditions<'p, 'a, 'c> {
             return Err(self
                 .parser
                 .tokens
-                .error("the self.condition is nested too deeply"));
+                .error("the condition is nested too deeply"));
         }
         self.depth += 1;
         let node = read(self)?;

@@ -19,6 +19,9 @@ const BLANK: ColumnDefinition<'static> = ColumnDefinition {
 /// Columns during parsing.
 type Drafts<'a> = Series<ColumnDefinition<'a>, COLUMNS_MAX>;
 
+/// Notes that the table has a primary key.
+struct Keyed(bool);
+
 impl<'a> Parser<'a, '_> {
     /// Parses the rest of `CREATE TABLE` and passes the definition to `create`.
     pub(crate) fn create_table(
@@ -29,9 +32,10 @@ impl<'a> Parser<'a, '_> {
         let name = self.name()?;
         self.expect("(")?;
         let mut drafts = Drafts::new();
+        let mut key = Keyed(false);
         loop {
-            if !self.table_constraint(&mut drafts)? {
-                let draft = self.column_definition()?;
+            if !self.table_constraint(&mut drafts, &mut key)? {
+                let draft = self.column_definition(&mut key)?;
                 drafts.push(draft, "the number of columns")?;
             }
             if !self.pass(",")? {
@@ -61,7 +65,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Layout::Columns)
     }
 
-    fn column_definition(&mut self) -> Result<ColumnDefinition<'a>> {
+    fn column_definition(&mut self, key: &mut Keyed) -> Result<ColumnDefinition<'a>> {
         let name = self.name()?;
         let mut column = ColumnDefinition {
             name,
@@ -70,8 +74,8 @@ impl<'a> Parser<'a, '_> {
         };
         loop {
             self.refuse(&["DEFAULT", "CHECK", "COLLATE", "GENERATED", "AUTOINCREMENT"])?;
-            if self.pass("PRIMARY")? {
-                self.expect("KEY")?;
+            if self.is("PRIMARY") {
+                self.primary_key(key)?;
                 make_key(&mut column);
             } else if self.pass("UNIQUE")? {
                 column.unique = true;
@@ -119,8 +123,22 @@ impl<'a> Parser<'a, '_> {
         length.map(Kind::Text).ok_or(error)
     }
 
+    /// Parses `PRIMARY KEY`, of which a table has one: of two, one would be lost without a word.
+    fn primary_key(&mut self, key: &mut Keyed) -> Result<()> {
+        if key.0 {
+            return Err(self.tokens.error("the table has a primary key already"));
+        }
+        key.0 = true;
+        self.expect("PRIMARY")?;
+        self.expect("KEY")
+    }
+
     /// Parses the table and column after `REFERENCES`.
     fn target(&mut self, column: &mut ColumnDefinition<'a>) -> Result<()> {
+        if let Some((table, _)) = column.reference {
+            let what = alloc::format!("{} refers to {table} already", column.name);
+            return Err(self.tokens.error(what));
+        }
         let table = self.name()?;
         let mut key = "";
         if self.pass("(")? {
@@ -139,7 +157,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Parses a table constraint, if there is one here.
-    fn table_constraint(&mut self, drafts: &mut Drafts<'a>) -> Result<bool> {
+    fn table_constraint(&mut self, drafts: &mut Drafts<'a>, key: &mut Keyed) -> Result<bool> {
         self.refuse(&["CHECK", "CONSTRAINT"])?;
         let mut ahead = self.tokens;
         ahead.advance()?;
@@ -163,9 +181,9 @@ impl<'a> Parser<'a, '_> {
             }
             return Ok(true);
         }
-        let primary = self.pass("PRIMARY")?;
+        let primary = self.is("PRIMARY");
         if primary {
-            self.expect("KEY")?;
+            self.primary_key(key)?;
         }
         let unique = !primary && self.pass("UNIQUE")?;
         if !primary && !unique && !self.pass("INDEX")? {

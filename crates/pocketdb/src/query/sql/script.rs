@@ -49,7 +49,7 @@ fn statement_end(text: &str) -> usize {
         at += found;
         at += match rest.chars().next() {
             Some(';') => return at,
-            Some(quote @ ('\'' | '"')) => closing_quote(rest, quote),
+            Some(quote @ ('\'' | '"')) => closing_quote(rest, quote).unwrap_or(rest.len()),
             _ if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
             _ => 1,
         };

@@ -3,9 +3,17 @@
 use alloc::string::String;
 
 use crate::error::{Error, Result};
+use crate::pager::bytes::{small, take};
 
-/// Delimits a text whose doubled quotes were already replaced by single ones.
-const PLAIN_QUOTE: char = '\u{1}';
+/// Opens a text, in the copy of a statement, whose doubled quotes were replaced by single ones. Two
+/// bytes with its length follow, so that it may have any character.
+const COUNTED: char = '\u{1}';
+/// Stands in the copy for a [`COUNTED`] of the statement itself, which means nothing there.
+const STRAY: char = '\u{2}';
+/// Bytes of a counted text before its first character.
+const COUNTED_AT: usize = 3;
+/// Bits of the length of a counted text in each of its two bytes, which are characters too.
+const LENGTH_BITS: usize = 7;
 
 /// The digits of the lowest 64-bit number.
 const LOWEST: &str = "9223372036854775808";
@@ -43,36 +51,32 @@ pub(crate) struct Tokens<'a> {
 
 /// Replaces doubled quotes in texts by single ones; all other bytes keep their offsets.
 ///
-/// Returns `None` if there are no doubled quotes, so that most statements need no copy.
+/// Returns `None` if there are no doubled quotes, so that most statements need no copy. A text
+/// without an end is left as it is, to be refused.
 pub(crate) fn without_doubled_quotes(text: &str) -> Option<String> {
-    if !text.contains("''") {
+    if !text.contains("''") && !text.contains(COUNTED) {
         return None;
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = rest.find(['\'', '"', '-']) {
-        let (before, quoted) = rest.split_at(start);
+    while let Some(start) = rest.find(['\'', '"', '-', COUNTED]) {
+        let (before, found) = rest.split_at(start);
         out.push_str(before);
-        let end = if quoted.starts_with("--") {
-            quoted.find('\n').unwrap_or(quoted.len())
-        } else if quoted.starts_with('-') {
-            1
-        } else {
-            let quote = if quoted.starts_with('"') { '"' } else { '\'' };
-            closing_quote(quoted, quote)
+        let (end, body) = match found.chars().next() {
+            Some(COUNTED) => (1, None),
+            Some(quote @ ('\'' | '"')) => match closing_quote(found, quote) {
+                Some(end) if quote == '\'' => (end, found.get(1..end - 1)),
+                Some(end) => (end, None),
+                None => (found.len(), None),
+            },
+            _ if found.starts_with("--") => (found.find('\n').unwrap_or(found.len()), None),
+            _ => (1, None),
         };
-        let (inside, after) = quoted.split_at(end);
-        let body = inside.get(1..end.saturating_sub(1)).unwrap_or("");
-        if inside.starts_with('\'') && body.contains("''") && !body.contains(PLAIN_QUOTE) {
-            let before = out.len();
-            out.push(PLAIN_QUOTE);
-            out.push_str(&body.replace("''", "'"));
-            out.push(PLAIN_QUOTE);
-            while out.len() < before + inside.len() {
-                out.push(' ');
-            }
-        } else {
-            out.push_str(inside);
+        let (inside, after) = found.split_at(end);
+        match body.filter(|body| body.contains("''")) {
+            Some(body) => push_counted(&mut out, body),
+            None if inside.starts_with(COUNTED) => out.push(STRAY),
+            None => out.push_str(inside),
         }
         rest = after;
     }
@@ -80,18 +84,38 @@ pub(crate) fn without_doubled_quotes(text: &str) -> Option<String> {
     Some(out)
 }
 
+/// Adds a text between quotes, `body` with its doubled ones, as a counted text of the same length:
+/// each doubled quote leaves a byte, and the first of them has room for the length.
+fn push_counted(out: &mut String, body: &str) {
+    let end = out.len() + body.len() + 2;
+    let length = body.len() - body.matches("''").count();
+    out.push(COUNTED);
+    for byte in [length, length >> LENGTH_BITS] {
+        out.push(char::from(small(byte & ((1 << LENGTH_BITS) - 1))));
+    }
+    for (number, piece) in body.split("''").enumerate() {
+        if number > 0 {
+            out.push('\'');
+        }
+        out.push_str(piece);
+    }
+    while out.len() < end {
+        out.push(' ');
+    }
+}
+
 /// Returns the length of the quoted part at the beginning of `text`, with its delimiters and
-/// doubled quotes.
-pub(crate) fn closing_quote(text: &str, quote: char) -> usize {
+/// doubled quotes; `None` if it has no end.
+pub(crate) fn closing_quote(text: &str, quote: char) -> Option<usize> {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| rest.find(quote)) {
         at += found + 1;
         if !text.get(at..).is_some_and(|rest| rest.starts_with(quote)) {
-            return at;
+            return Some(at);
         }
         at += 1;
     }
-    text.len()
+    None
 }
 
 /// Returns the length of blanks and comments at the beginning of `text`.
@@ -153,7 +177,7 @@ impl<'a> Tokens<'a> {
         };
         match first {
             '\'' => self.read_quoted('\'').map(Token::Text),
-            PLAIN_QUOTE => self.read_quoted(PLAIN_QUOTE).map(Token::Text),
+            COUNTED => self.read_counted().map(Token::Text),
             '"' => self.read_quoted('"').map(Token::Name),
             '?' => {
                 self.next += 1;
@@ -180,6 +204,9 @@ impl<'a> Tokens<'a> {
                 if "()=<>,.;*-+".contains(first) {
                     return Ok(Token::Symbol(self.take(1)));
                 }
+                if first.is_control() {
+                    return Err(self.error("a control character means nothing"));
+                }
                 Err(self.error(alloc::format!("{first:?} means nothing")))
             }
         }
@@ -192,18 +219,27 @@ impl<'a> Tokens<'a> {
     }
 
     fn read_quoted(&mut self, quote: char) -> Result<&'a str> {
-        let inside = self.remaining().get(quote.len_utf8()..).unwrap_or("");
-        let Some(end) = inside.find(quote) else {
+        let rest = self.remaining();
+        let Some(end) = closing_quote(rest, quote) else {
             return Err(self.error("a quote has no end"));
         };
-        if inside
-            .get(end + 1..)
-            .is_some_and(|after| after.starts_with(quote))
-        {
+        let inside = rest.get(1..end - 1).unwrap_or("");
+        if inside.contains(quote) {
             return Err(self.error("a doubled quote cannot stand here"));
         }
-        self.next += end + 2;
-        Ok(inside.get(..end).unwrap_or(""))
+        self.next += end;
+        Ok(inside)
+    }
+
+    /// Reads a text of the copy that [`without_doubled_quotes`] made.
+    fn read_counted(&mut self) -> Result<&'a str> {
+        let rest = self.remaining();
+        let [low, high] = take(rest.as_bytes(), COUNTED.len_utf8());
+        let end = COUNTED_AT + (usize::from(low) | usize::from(high) << LENGTH_BITS);
+        let inside = rest.get(COUNTED_AT..end);
+        let inside = inside.ok_or(Error::Defect("a counted text is as long as it says"))?;
+        self.next += end;
+        Ok(inside)
     }
 
     fn read_number(&mut self) -> Result<Token<'a>> {

@@ -8,22 +8,21 @@
 )]
 
 mod encoding;
+mod refusals;
 pub(crate) mod stored;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
-use crate::limits::{
-    CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
-};
+use crate::limits::{CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, TABLES_MAX};
+use crate::pager::buffer::ROW_FIT_BYTES;
 use crate::pager::bytes::{part, short, small};
+use crate::tables::catalogue::refusals::{
+    KEY_TOO_WIDE, NO_VALUE, ROW_TOO_WIDE, TOO_MANY_TABLES, check_name,
+};
 use crate::tables::id::{ColumnId, ID_BYTES, TableId};
 use crate::tables::value::ValueType;
-
-/// The limit of tables in an error; the hidden ones are none of them.
-const TOO_MANY_TABLES: &str = "the number of tables, which is 16 at most,";
-const _: () = assert!(TABLES_MAX - 2 == 16);
 
 /// The hidden table of deletes.
 pub(crate) const DELETES: TableId = TableId::new(0);
@@ -238,9 +237,6 @@ impl Catalogue {
         if self.tables.len() >= TABLES_MAX {
             return Err(Error::Limit(TOO_MANY_TABLES));
         }
-        if definition.columns.is_empty() {
-            return Err(Error::Limit("the number of columns"));
-        }
         let mut table = Table {
             name: self.keep_name(definition.name),
             columns_at: short(self.columns.len()),
@@ -255,9 +251,16 @@ impl Catalogue {
         for column in definition.columns {
             self.install_column(&mut table, column)?;
         }
-        let row = usize::from(table.width) + ID_BYTES * usize::from(table.slots);
-        if row == 0 || row > crate::pager::buffer::ROW_FIT_BYTES {
-            return Err(Error::Limit("the width of a row"));
+        match usize::from(table.width) + ID_BYTES * usize::from(table.slots) {
+            0 if definition
+                .columns
+                .iter()
+                .all(|it| it.kind == Kind::Position) =>
+            {
+                return Err(Error::Refused(NO_VALUE.into()));
+            }
+            1..=ROW_FIT_BYTES => {}
+            _ => return Err(Error::Limit(ROW_TOO_WIDE)),
         }
         self.group_columns(&table);
         self.tables.push(table);
@@ -272,7 +275,7 @@ impl Catalogue {
         let width = stored_width(definition.kind);
         let is_indexed = definition.indexed || definition.unique;
         if is_indexed && usize::from(width) > KEY_BYTES_MAX {
-            return Err(Error::Limit("the width of an indexed column"));
+            return Err(Error::Limit(KEY_TOO_WIDE));
         }
         let mut column = Column {
             name: self.keep_name(definition.name),
@@ -297,7 +300,7 @@ impl Catalogue {
         table.width = table
             .width
             .checked_add(width)
-            .ok_or(Error::Limit("the width of a row"))?;
+            .ok_or(Error::Limit(ROW_TOO_WIDE))?;
         self.columns.push(column);
         Ok(())
     }
@@ -535,11 +538,9 @@ impl Catalogue {
 
     /// Returns the index of `table` on its own column, or on a column of a table in one of its slots.
     pub(crate) fn find_index(&self, table: TableId, slot: u8, column: ColumnId) -> Option<usize> {
-        self.indexes_of(table).find(|&number| {
-            self.indexes
-                .get(number)
-                .is_some_and(|index| index.slot == slot && index.column == column)
-        })
+        let is_it = |index: &Index| index.slot == slot && index.column == column;
+        self.indexes_of(table)
+            .find(|&number| self.indexes.get(number).is_some_and(is_it))
     }
 
     /// Returns table and column whose values are indexed; the column is [`ID`] for row ids.
@@ -585,16 +586,4 @@ fn stored_width(kind: Kind) -> u16 {
         Kind::Integer | Kind::Real => NUMBER_BYTES,
         Kind::Text(bytes) => bytes,
     }
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let mut letters = name.bytes();
-    let first = letters
-        .next()
-        .is_some_and(|letter| letter.is_ascii_alphabetic() || letter == b'_');
-    let rest = letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_');
-    if !first || !rest || name.len() > NAME_BYTES_MAX {
-        return Err(Error::Name(alloc::format!("{name:?} is not a name")));
-    }
-    Ok(())
 }
