@@ -100,6 +100,20 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
     Ok(line)
 }
 
+/// Reads a new password on the first line of a file. A terminal does not show it, so that a slip would
+/// become the password: it is asked for twice there.
+pub(super) fn read_new_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let password = read_password(path)?;
+    if path == Path::new("-")
+        && io::stdin().is_terminal()
+        && *first_line(path, "the same password again")? != *password
+    {
+        return Err(Failure::usage("the two passwords are not the same")
+            .remedy("type the new password twice"));
+    }
+    Ok(password)
+}
+
 /// A file for a credential, created first, so that no credential is lost for lack of a place.
 pub(super) struct CredentialFile {
     path: PathBuf,

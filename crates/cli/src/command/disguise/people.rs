@@ -8,7 +8,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::change::{print_entry, recorded};
-use super::credential::{Brought, read_password};
+use super::credential::{Brought, read_new_password};
 use super::outlet::{Handing, Outlet};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
@@ -76,7 +76,7 @@ struct Password(Option<Zeroizing<String>>);
 
 impl Password {
     fn read(path: Option<&Path>) -> Result<Self, Failure> {
-        path.map(read_password).transpose().map(Self)
+        path.map(read_new_password).transpose().map(Self)
     }
 
     fn protection(&self, shares: &[PathBuf]) -> Protection<'_> {

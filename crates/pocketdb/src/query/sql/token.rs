@@ -3,6 +3,7 @@
 use alloc::string::String;
 
 use crate::error::{Error, Result};
+use crate::limits::STATEMENT_BYTES_MAX;
 use crate::pager::bytes::{small, take};
 
 /// Opens a text, in the copy of a statement, whose doubled quotes were replaced by single ones. Two
@@ -14,6 +15,7 @@ const STRAY: char = '\u{2}';
 const COUNTED_AT: usize = 3;
 /// Bits of the length of a counted text in each of its two bytes, which are characters too.
 const LENGTH_BITS: usize = 7;
+const _: () = assert!(STATEMENT_BYTES_MAX < 1 << (2 * LENGTH_BITS));
 
 /// The digits of the lowest 64-bit number.
 const LOWEST: &str = "9223372036854775808";
