@@ -371,6 +371,10 @@ fn keys_given_up_are_taken_back_unless_a_subject_was_added_since() {
         for slots in [&good, &both] {
             fs::write(path.join(SLOTS), slots).unwrap();
             let before = content(&path);
+            // Verification said that no subject was added since, and that an opening would take
+            // them back.
+            let told = format!("{:?}", verified(&path).faults);
+            assert!(told.contains("copy the present folder aside"), "{told}");
             for accept_loss in [false, true] {
                 let options = Options {
                     accept_loss,
