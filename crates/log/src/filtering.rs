@@ -42,6 +42,8 @@ struct LostEntries {
     is_accepted: bool,
     /// True when the entries are read, without those people.
     is_partly: bool,
+    /// True when only the entries that name the requested subject may be wanted.
+    is_by_name: bool,
     places: Vec<u64>,
     /// The number of its entries that are not read.
     unread: u64,
@@ -66,19 +68,22 @@ impl<'a> Reading<'a> {
     }
 
     /// The sections of the last opened frame that are lost and may be about the requested subject.
-    /// Adds to `partly` each section that opens without some of its people, and their number.
+    /// Where nobody accepted that, an entry about it lacks other people, and is damaged too. Adds to `partly` each section that opens without some of its people, and their number.
     fn lost(&mut self, partly: &mut Vec<(u32, usize)>) -> Result<Vec<LostEntries>, LogError> {
         let mut all = Vec::new();
         for lost in self.opening.take_lost() {
             if lost.is_partly {
                 partly.push((lost.section, lost.tokens.len()));
             }
-            if self.may_be_wanted(&lost)? {
+            let is_wanted = self.may_be_wanted(&lost)?;
+            let is_by_name = !is_wanted && lost.is_partly && lost.accepted.is_none();
+            if is_wanted || is_by_name {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
                     is_accepted: lost.accepted.is_some(),
                     is_partly: lost.is_partly,
+                    is_by_name,
                     places: Vec::new(),
                     unread: 0,
                 });
@@ -106,6 +111,14 @@ impl<'a> Reading<'a> {
         Ok(wanted.is_none_or(|wanted| lost.tokens.contains(&wanted)))
     }
 
+    /// The reason why a frame is not read behind its first `entries`.
+    fn without_key(&self, entries: u64) -> Unread {
+        Unread::Behind {
+            entries,
+            reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
+        }
+    }
+
     /// Calls `visit` for each entry of a frame that is wanted, as far as the frame opens.
     pub(crate) fn frame<E: From<LogError>>(
         &mut self,
@@ -126,16 +139,21 @@ impl<'a> Reading<'a> {
         };
         let mut partly = Vec::new();
         let mut lost = self.lost(&mut partly)?;
-        if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
-            return Ok(Err(Unread::Behind {
-                entries: 0,
-                reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
-            }));
+        let is_damage = |it: &LostEntries| !it.is_accepted && !it.is_by_name;
+        if self.damage == Past::Nothing && lost.iter().any(is_damage) {
+            return Ok(Err(self.without_key(0)));
         }
         let mut content = ContentCheck::default();
         let result = opened.for_each(&mut |visited| {
             content.add(visited, self.opening.proofs())?;
-            if let Some(lost) = lost.iter_mut().find(|it| it.section == visited.section) {
+            let is_met = |it: &&mut LostEntries| {
+                it.section == visited.section
+                    && (!it.is_by_name || self.filter.names_subject(&visited.entry))
+            };
+            if let Some(lost) = lost.iter_mut().find(is_met) {
+                if self.damage == Past::Nothing && !lost.is_accepted {
+                    return Err(Stopped::Key);
+                }
                 lost.places
                     .push(u64::try_from(visited.index).unwrap_or_default());
                 // The one who is asked for may be among the people who cannot be read.
@@ -171,6 +189,7 @@ impl<'a> Reading<'a> {
                 .finish(record, self.opening.proofs())
                 .and_then(|()| left_out(record, lost))),
             Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
+            Err(Stopped::Key) => Ok(Err(self.without_key(content.entries.saturating_sub(1)))),
             Err(Stopped::Visit(error)) => Err(error),
         }
     }
@@ -244,6 +263,8 @@ impl ContentCheck {
 enum Stopped<E> {
     /// The frame has content that no frame may have.
     Frame(DecodeError),
+    /// The entry lacks a key of somebody.
+    Key,
     /// The visitor failed or wants no more.
     Visit(E),
 }
