@@ -221,7 +221,7 @@ mod tests {
             config: StreamConfig::default(),
             continued: Some(&continued),
         };
-        let new = places(Arc::clone(&world), heads.clone());
+        let new = places(Arc::clone(&world), heads);
         let (options, clock) = (Options::default(), || Arc::new(SystemClock::new()));
         create(&new, "example.com/new", &root(), &first, options, clock())
             .unwrap()

@@ -39,14 +39,30 @@ pub(crate) enum Past {
 struct LostEntries {
     section: u32,
     reason: String,
-    is_accepted: bool,
+    standing: Standing,
     /// True when the entries are read, without those people.
     is_partly: bool,
-    /// True when only the entries that name the requested subject may be wanted.
-    is_by_name: bool,
     places: Vec<u64>,
     /// The number of its entries that are not read.
     unread: u64,
+}
+
+impl LostEntries {
+    /// Returns whether entries of an accepted loss were left out.
+    fn is_left_out(&self) -> bool {
+        self.standing == Standing::Accepted && self.unread > 0
+    }
+}
+
+/// The entries of a section without a key that are damaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// None: the loss was accepted.
+    Accepted,
+    /// All.
+    Damaged,
+    /// Those that name the requested subject; no other may be wanted.
+    DamagedByName,
 }
 
 impl<'a> Reading<'a> {
@@ -76,14 +92,18 @@ impl<'a> Reading<'a> {
                 partly.push((lost.section, lost.tokens.len()));
             }
             let is_wanted = self.may_be_wanted(&lost)?;
-            let is_by_name = !is_wanted && lost.is_partly && lost.accepted.is_none();
-            if is_wanted || is_by_name {
+            let standing = match lost.accepted {
+                Some(_) => Standing::Accepted,
+                None if is_wanted => Standing::Damaged,
+                None => Standing::DamagedByName,
+            };
+            let is_shared = lost.is_partly && standing == Standing::DamagedByName;
+            if is_wanted || is_shared {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
-                    is_accepted: lost.accepted.is_some(),
+                    standing,
                     is_partly: lost.is_partly,
-                    is_by_name,
                     places: Vec::new(),
                     unread: 0,
                 });
@@ -139,7 +159,7 @@ impl<'a> Reading<'a> {
         };
         let mut partly = Vec::new();
         let mut lost = self.lost(&mut partly)?;
-        let is_damage = |it: &LostEntries| !it.is_accepted && !it.is_by_name;
+        let is_damage = |it: &LostEntries| it.standing == Standing::Damaged;
         if self.damage == Past::Nothing && lost.iter().any(is_damage) {
             return Ok(Err(self.without_key(0)));
         }
@@ -148,10 +168,11 @@ impl<'a> Reading<'a> {
             content.add(visited, self.opening.proofs())?;
             let is_met = |it: &&mut LostEntries| {
                 it.section == visited.section
-                    && (!it.is_by_name || self.filter.names_subject(&visited.entry))
+                    && (it.standing != Standing::DamagedByName
+                        || self.filter.names_subject(&visited.entry))
             };
             if let Some(lost) = lost.iter_mut().find(is_met) {
-                if self.damage == Past::Nothing && !lost.is_accepted {
+                if self.damage == Past::Nothing && lost.standing != Standing::Accepted {
                     return Err(Stopped::Key);
                 }
                 lost.places
@@ -181,7 +202,7 @@ impl<'a> Reading<'a> {
             };
             visit(&found).map_err(Stopped::Visit)
         });
-        if lost.iter().any(|it| it.is_accepted && it.unread > 0) {
+        if lost.iter().any(LostEntries::is_left_out) {
             self.reader.meet_loss(&self.name, record.frame);
         }
         match result {
@@ -282,7 +303,10 @@ const RANGES_NAMED_MAX: usize = 16;
 /// none of the damage: [`Reader::losses`] names their frames.
 fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
     let mut sections = Vec::new();
-    for lost in lost.into_iter().filter(|it| !it.is_accepted) {
+    for lost in lost
+        .into_iter()
+        .filter(|it| it.standing != Standing::Accepted)
+    {
         let Some(first) = lost.places.first() else {
             continue;
         };

@@ -13,8 +13,9 @@ use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Durability, Log, LogError, LogLocation, StreamName};
 
 use crate::ledger::Promise;
+use crate::one_head::{check_heads, next};
 use crate::scenario::{Seen, for_each};
-use crate::twice::moments;
+use crate::twice::{moments, moments_of};
 use crate::workload::{SUBJECTS, append, options, streams, subject};
 use crate::world::{World, root};
 
@@ -224,19 +225,24 @@ fn an_opening_that_finishes_an_erasure_raises_no_alarm_at_any_moment() {
     };
     let mut jobs = Vec::new();
     for (before, image) in [first, last] {
-        let opened = moments(image, |places| open(places).unwrap().close().unwrap());
-        jobs.extend(
-            opened
-                .into_iter()
-                .map(|(then, image)| (format!("{before}, then {then}"), image)),
-        );
+        let world = World::of(image.clone_live());
+        let opened = moments_of(&world, |places| open(places).unwrap().close().unwrap());
+        for (then, image, signed) in opened {
+            jobs.push((format!("{before}, then {then}"), image, signed));
+        }
     }
     let seen = Seen::default();
-    for_each(&jobs, |(context, image)| {
-        if seen.is_new(image, &(), Promise::Durable) {
-            assert!(check(context, image), "{context}");
+    for_each(&jobs, |(context, image, signed)| {
+        for forgets in [false, true] {
+            let context = format!("{context}, second copies forgotten: {forgets}");
+            let world = next(World::of(image.clone_live()), signed.clone(), forgets);
+            if seen.is_new(&world.memory, &(), Promise::Durable) {
+                assert!(check(&context, &world.memory), "{context}");
+            }
+            open(&world.places()).unwrap().close().unwrap();
+            check_heads(&context, &world.signed.lock().unwrap());
         }
     });
     println!("{} moments, {} states", jobs.len(), seen.count());
-    assert!(seen.count() > 40, "{}", seen.count());
+    assert!(seen.count() > 80, "{}", seen.count());
 }

@@ -2,6 +2,8 @@
 //! signed head. An opening signs for none that contradict what is known, and destroys no key that
 //! they name.
 
+use std::fmt::Write as _;
+
 use probity_format::checkpoint::Checkpoint;
 use probity_format::row::{decode_row, encode_row, row_bytes};
 use probity_format::segment::segment_file_name;
@@ -150,7 +152,10 @@ fn an_erasure_under_another_pseudonym_than_the_slots_destroys_no_key() {
         .unwrap()
         .label()
         .pseudonym;
-    let pseudonym: String = pseudonym.iter().map(|byte| format!("{byte:02x}")).collect();
+    let pseudonym = pseudonym.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    });
     let mut stolen = Stolen::new(&scene, "journal");
     let said = [
         ("key.newest", stolen.newest().to_string(), String::new()),
