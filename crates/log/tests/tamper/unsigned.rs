@@ -116,7 +116,7 @@ fn heads_that_contradict_what_is_known_are_signed_for_by_no_opening() {
     }
 }
 
-/// What a crash leaves behind the signed head is signed for as before.
+/// Honest frames that a crash leaves behind the signed head are signed for as before.
 #[test]
 fn heads_that_follow_are_signed_for() {
     let world = World::new();
