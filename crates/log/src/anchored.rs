@@ -3,9 +3,11 @@
 //!
 //! The stream is read backwards, from its newest signed head to the last frame that names all
 //! streams, and then on behind the signed head. Only frames that a holder of the log's keys sealed
-//! count.
+//! count. Behind the signed head they must also say what the log would say there, because the
+//! opening is about to sign for them.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
@@ -41,6 +43,9 @@ pub(crate) struct AnchoredHeads {
     pub(crate) floors: BTreeMap<String, Floor>,
     /// Frames of the stream that were read before the first that is damaged.
     pub(crate) read: u64,
+    /// The first frame behind the signed head that the log would not have written there: nobody may
+    /// sign for it.
+    pub(crate) end: Option<u64>,
 }
 
 /// Reads the heads that were anchored last.
@@ -60,6 +65,7 @@ pub(crate) fn read_anchored(
     let name = StreamName::heads();
     let identity = Identity::built_in(geometry, &name);
     let head = signed_head(files, heads, geometry, history)?;
+    let bound = history.bound_heads().map_or(0, |bound| bound.size);
     let mut reading = Reading {
         files,
         name: &name,
@@ -70,19 +76,23 @@ pub(crate) fn read_anchored(
         floors: BTreeMap::new(),
         all: None,
         damaged: None,
+        settled: head.as_ref().map_or(0, Checkpoint::size).max(bound),
+        geometry,
+        others: others(geometry, history),
+        end: None,
     };
     if let Some(head) = &head
         && let Some(position) = reading.read_back(head, repairs)?
     {
         let frames = reading.read_forward(position, None)?;
         let read = reading.damaged.unwrap_or(frames);
-        return Ok(reading.anchored(read, geometry, history));
+        return Ok(reading.anchored(read));
     }
     reading.found.clear();
     reading.floors.clear();
     reading.all = None;
     let frames = reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok(reading.anchored(frames, geometry, history))
+    Ok(reading.anchored(frames))
 }
 
 /// The head of the stream `heads` itself that the last certificate binds, if there is one.
@@ -102,6 +112,13 @@ pub(crate) fn bound_heads(
         place: "key certificate".into(),
         reason: error.to_string(),
     })
+}
+
+/// The origins of the streams whose heads the stream `heads` names: all but its own.
+fn others(geometry: &Geometry, history: &History) -> BTreeSet<String> {
+    let names = history.streams.iter().map(|(name, _)| name.as_str());
+    let others = names.filter(|name| *name != StreamName::HEADS);
+    others.map(|name| geometry.stream_origin(name)).collect()
 }
 
 /// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
@@ -139,17 +156,21 @@ struct Reading<'a> {
     all: Option<u32>,
     /// The first of the frames that were passed over.
     damaged: Option<u64>,
+    /// Frames that somebody signed for: in a head of the stream, or in the last certificate.
+    settled: u64,
+    geometry: &'a Geometry,
+    /// The origins of the streams that a frame may name.
+    others: BTreeSet<String>,
+    /// The first of the other frames that does not follow those before it.
+    end: Option<u64>,
 }
 
 impl Reading<'_> {
     /// The result, after `read` frames of the stream were read.
-    fn anchored(self, read: u64, geometry: &Geometry, history: &History) -> AnchoredHeads {
+    fn anchored(self, read: u64) -> AnchoredHeads {
         let mut floors = self.floors;
         if let Some(epoch) = self.all {
-            let names = history.streams.iter().map(|(name, _)| name);
-            // The stream `heads` is the one that no frame names.
-            for name in names.filter(|name| *name != self.name) {
-                let origin = geometry.stream_origin(name.as_str());
+            for origin in self.others {
                 floors.entry(origin).or_insert(Floor { size: 0, epoch });
             }
         }
@@ -157,6 +178,7 @@ impl Reading<'_> {
             heads: self.found,
             floors,
             read,
+            end: self.end,
         }
     }
 
@@ -213,7 +235,7 @@ impl Reading<'_> {
         let Some(frame) = frame.filter(|frame| self.epochs.authenticate(frame)) else {
             return Ok(None);
         };
-        let Ok((is_all, heads)) = named_by(&frame, &mut self.decompressor) else {
+        let Ok(Named { is_all, heads, .. }) = named_by(&frame, &mut self.decompressor) else {
             return Ok(None);
         };
         let epoch = frame.clear.header.epoch;
@@ -230,7 +252,8 @@ impl Reading<'_> {
     }
 
     /// Reads on from `position` to the end and returns the number of frames. The tree must have the
-    /// root that was `signed`, if one is given.
+    /// root that was `signed`, if one is given. A frame that nobody signed for ends the stream where
+    /// it does not follow: the log's keys sealed it, and another hand used them.
     fn read_forward(
         &mut self,
         mut position: Position,
@@ -244,13 +267,29 @@ impl Reading<'_> {
             found,
             floors,
             all,
+            settled,
+            geometry,
+            others,
+            end,
             ..
         } = self;
         let mut tree = Frontier::new();
         let mut is_signed = signed.is_none();
-        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let refused = Cell::new(None);
+        let mut believe =
+            |_: &Record, frame: &Frame<'_>| refused.get().is_none() && epochs.authenticate(frame);
         let mut take = |record: &Record, frame: &Frame<'_>| {
-            let (is_all, heads) = named_by(frame, decompressor).map_err(|error| broken(&error))?;
+            let named = named_by(frame, decompressor);
+            let is_open = record.frame >= *settled;
+            if is_open
+                && !named
+                    .as_ref()
+                    .is_ok_and(|it| it.follows(found, (geometry, others)))
+            {
+                refused.set(Some(record.frame));
+                return Ok(());
+            }
+            let Named { is_all, heads, .. } = named.map_err(|error| broken(&error))?;
             let epoch = frame.clear.header.epoch;
             if is_all {
                 *all = Some(epoch);
@@ -266,8 +305,9 @@ impl Reading<'_> {
             Ok::<(), LogError>(())
         };
         let _end = scan_believed(files, name, &mut position, &mut believe, &mut take)?;
+        *end = refused.get();
         if is_signed {
-            return Ok(position.next_frame);
+            return Ok(end.unwrap_or(position.next_frame));
         }
         Err(LogError::Broken {
             place: format!("stream {name}"),
@@ -276,21 +316,67 @@ impl Reading<'_> {
     }
 }
 
-/// Returns whether a frame names all streams, and the heads in it.
-fn named_by(
-    frame: &Frame<'_>,
-    decompressor: &mut Decompressor,
-) -> Result<(bool, Vec<Checkpoint>), DecodeError> {
+/// The content of a frame.
+struct Named {
+    /// True when it names the heads of all streams.
+    is_all: bool,
+    heads: Vec<Checkpoint>,
+    /// Streams with an index, and the last frame that it is over.
+    indexed: Vec<(StreamName, u64)>,
+}
+
+impl Named {
+    /// Returns whether the log would write it behind frames that anchor the heads `found` last, of
+    /// the streams `others`. It names no other stream, no head that is smaller than before, and no
+    /// other of the same size; where it names all, it leaves none of them out. An index is over frames
+    /// that a head covers.
+    fn follows(
+        &self,
+        found: &Anchored,
+        (geometry, others): (&Geometry, &BTreeSet<String>),
+    ) -> bool {
+        let mut now: BTreeMap<&str, &Checkpoint> = BTreeMap::new();
+        for head in &self.heads {
+            let origin = head.origin();
+            let before = now.insert(origin, head).or_else(|| found.get(origin));
+            let is_next = |before: &Checkpoint| {
+                before.size() < head.size()
+                    || before.size() == head.size() && before.root() == head.root()
+            };
+            if !others.contains(origin) || !before.is_none_or(is_next) {
+                return false;
+            }
+        }
+        let is_covered = |(stream, last): &(StreamName, u64)| {
+            let origin = geometry.stream_origin(stream.as_str());
+            let head = now.get(origin.as_str()).copied();
+            let head = head.or_else(|| found.get(&origin));
+            head.is_some_and(|head| *last < head.size())
+        };
+        self.indexed.iter().all(is_covered)
+            && (!self.is_all || found.keys().all(|origin| now.contains_key(origin.as_str())))
+    }
+}
+
+/// The content of `frame`.
+fn named_by(frame: &Frame<'_>, decompressor: &mut Decompressor) -> Result<Named, DecodeError> {
     let body = frame.open(0, None, decompressor)?;
     let columns = body.columns()?;
-    let (mut names_all, mut found) = (false, Vec::new());
+    let mut named = Named {
+        is_all: false,
+        heads: Vec::new(),
+        indexed: Vec::new(),
+    };
     for index in 0..columns.len() {
-        if let HeadsEntry::Heads { is_all, heads } = HeadsEntry::read(&columns.entry(index)?)? {
-            names_all |= is_all;
-            found.extend(heads);
+        match HeadsEntry::read(&columns.entry(index)?)? {
+            HeadsEntry::Heads { is_all, heads } => {
+                named.is_all |= is_all;
+                named.heads.extend(heads);
+            }
+            HeadsEntry::IndexRoot { stream, last } => named.indexed.push((stream, last)),
         }
     }
-    Ok((names_all, found))
+    Ok(named)
 }
 
 fn broken(error: &DecodeError) -> LogError {

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
+use probity_format::keys::RootKey;
 use probity_format::limits::PAYLOAD_BYTES_MAX;
 use probity_format::note::{SignedNote, VerifierKey};
 use probity_format::{DecodeError, Version};
@@ -15,8 +16,9 @@ use probity_format::{DecodeError, Version};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{read_checkpoint, read_geometry, read_history};
+use crate::history::{read_checkpoint, read_geometry, read_history, read_history_begun};
 use crate::journal::{JournalEntry, action, from_hexadecimal, hexadecimal};
+use crate::keystore::KeyStore;
 use crate::log_location::LogLocation;
 use crate::{StreamConfig, StreamName};
 
@@ -91,6 +93,18 @@ impl Continued {
         Ok(read_history(&files, &geometry, None)?.continues)
     }
 
+    /// Returns the log that the journal at `places` names as continued, as its writer knows it:
+    /// signed for or not in the very first frame, which a creation that ended early leaves. `root`
+    /// shows who wrote that frame.
+    ///
+    /// # Errors
+    /// [`LogError::WrongKey`]; errors of reading.
+    pub fn named_by_writer(places: &LogLocation, root: &RootKey) -> Result<Option<Self>, LogError> {
+        let (files, geometry) = open(places)?;
+        let (master, _) = KeyStore::open_for_reading(&files, root, &geometry)?;
+        Ok(read_history_begun(&files, &geometry, &master)?.continues)
+    }
+
     /// The name of the older log.
     pub fn origin(&self) -> &str {
         &self.origin
@@ -158,4 +172,76 @@ fn head_of(files: &Files, stream: &StreamName) -> Result<Option<Checkpoint>, Log
         place: format!("streams/{stream}/checkpoint"),
         reason: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use probity_format::keys::Secret;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::creation::{First, create};
+    use crate::log::Log;
+    use crate::storage::{FaultPlan, Faulty, Memory};
+
+    fn root() -> RootKey {
+        RootKey::new(Secret::new([7; 32]))
+    }
+
+    fn places(log: Arc<Faulty<Memory>>, heads: Memory) -> LogLocation {
+        LogLocation::on(log, Arc::new(heads), "the log")
+    }
+
+    fn quiet(memory: Memory) -> Arc<Faulty<Memory>> {
+        Arc::new(Faulty::new(memory, FaultPlan::none()))
+    }
+
+    /// An upgrade that was killed before the new journal was published could not be gone on with:
+    /// its first frame, which names the older log, was believed by the writer alone.
+    #[test]
+    fn a_creation_that_ended_early_names_the_log_that_it_continues() {
+        let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/v2/section");
+        let continued = Older::read(&LogLocation::new(&old, None))
+            .unwrap()
+            .continued;
+        let (memory, heads) = (Memory::new(), Memory::new());
+        let world = quiet(memory.clone());
+        let moments = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..400 {
+            let (memory, heads, moments) = (memory.clone(), heads.clone(), Arc::clone(&moments));
+            world.before(number, move || {
+                let image = (number, memory.clone_live(), heads.clone_live());
+                moments.lock().unwrap().push(image);
+            });
+        }
+        let first = First {
+            config: StreamConfig::default(),
+            continued: Some(&continued),
+        };
+        let new = places(Arc::clone(&world), heads);
+        let (options, clock) = (Options::default(), || Arc::new(SystemClock::new()));
+        create(&new, "example.com/new", &root(), &first, options, clock())
+            .unwrap()
+            .close()
+            .unwrap();
+        let (mut begun, mut keyless) = (0, 0);
+        for (number, image, heads) in std::mem::take(&mut *moments.lock().unwrap()) {
+            let places = places(quiet(image.clone_live()), heads.clone_live());
+            let opened = Log::open_at(&places, &root(), Options::default(), clock());
+            let Ok(log) = opened else { continue };
+            log.close().unwrap();
+            begun += 1;
+            let places = self::places(quiet(image), heads);
+            let named = Continued::named_by_writer(&places, &root()).unwrap();
+            assert_eq!(named.as_ref(), Some(&continued), "before call {number}");
+            keyless += usize::from(Continued::named_by(&places).unwrap().is_some());
+            let other = RootKey::new(Secret::new([8; 32]));
+            let refused = Continued::named_by_writer(&places, &other).unwrap_err();
+            assert!(matches!(refused, LogError::WrongKey), "{refused}");
+        }
+        assert!(keyless > 0 && keyless < begun, "{keyless} of {begun}");
+    }
 }

@@ -122,7 +122,7 @@ pub(crate) struct First<'a> {
     pub(crate) continued: Option<&'a Continued>,
 }
 
-fn create(
+pub(crate) fn create(
     places: &LogLocation,
     origin: &str,
     root: &RootKey,

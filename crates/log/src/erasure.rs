@@ -68,6 +68,19 @@ impl Log {
 }
 
 impl LogState {
+    /// Destroys the keys of subjects whose erasure an earlier opening recorded and did not finish.
+    ///
+    /// A key that is gone without a signed erasure is damage, and so is one that is there though a
+    /// frame follows its erasure. So the journal is published as it was found, before this opening
+    /// writes a frame. A crash on the way leaves what one in [`Log::erase`] does.
+    pub(crate) fn finish_erasures(&self, journal: &JournalWriter) -> Result<(), LogError> {
+        if !self.subjects.has_unfinished() {
+            return Ok(());
+        }
+        self.publish_stream(journal.stream())?;
+        self.subjects.finish_erasures(&self.files)
+    }
+
     /// The journal stays locked: no frame follows the entry before the key is destroyed.
     fn erase(
         &self,

@@ -39,12 +39,30 @@ pub(crate) enum Past {
 struct LostEntries {
     section: u32,
     reason: String,
-    is_accepted: bool,
+    standing: Standing,
     /// True when the entries are read, without those people.
     is_partly: bool,
     places: Vec<u64>,
     /// The number of its entries that are not read.
     unread: u64,
+}
+
+impl LostEntries {
+    /// Returns whether entries of an accepted loss were left out.
+    fn is_left_out(&self) -> bool {
+        self.standing == Standing::Accepted && self.unread > 0
+    }
+}
+
+/// The entries of a section without a key that are damaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// None: the loss was accepted.
+    Accepted,
+    /// All.
+    Damaged,
+    /// Those that name the requested subject; no other may be wanted.
+    DamagedByName,
 }
 
 impl<'a> Reading<'a> {
@@ -66,18 +84,25 @@ impl<'a> Reading<'a> {
     }
 
     /// The sections of the last opened frame that are lost and may be about the requested subject.
-    /// Adds to `partly` each section that opens without some of its people, and their number.
+    /// Where nobody accepted that, an entry about it lacks other people, and is damaged too. Adds to `partly` each section that opens without some of its people, and their number.
     fn lost(&mut self, partly: &mut Vec<(u32, usize)>) -> Result<Vec<LostEntries>, LogError> {
         let mut all = Vec::new();
         for lost in self.opening.take_lost() {
             if lost.is_partly {
                 partly.push((lost.section, lost.tokens.len()));
             }
-            if self.may_be_wanted(&lost)? {
+            let is_wanted = self.may_be_wanted(&lost)?;
+            let standing = match lost.accepted {
+                Some(_) => Standing::Accepted,
+                None if is_wanted => Standing::Damaged,
+                None => Standing::DamagedByName,
+            };
+            let is_shared = lost.is_partly && standing == Standing::DamagedByName;
+            if is_wanted || is_shared {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
-                    is_accepted: lost.accepted.is_some(),
+                    standing,
                     is_partly: lost.is_partly,
                     places: Vec::new(),
                     unread: 0,
@@ -106,6 +131,14 @@ impl<'a> Reading<'a> {
         Ok(wanted.is_none_or(|wanted| lost.tokens.contains(&wanted)))
     }
 
+    /// The reason why a frame is not read behind its first `entries`.
+    fn without_key(&self, entries: u64) -> Unread {
+        Unread::Behind {
+            entries,
+            reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
+        }
+    }
+
     /// Calls `visit` for each entry of a frame that is wanted, as far as the frame opens.
     pub(crate) fn frame<E: From<LogError>>(
         &mut self,
@@ -126,16 +159,22 @@ impl<'a> Reading<'a> {
         };
         let mut partly = Vec::new();
         let mut lost = self.lost(&mut partly)?;
-        if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
-            return Ok(Err(Unread::Behind {
-                entries: 0,
-                reason: format!("frame {NEEDS_KEY}; {}", self.reader.opener.remedy()),
-            }));
+        let is_damage = |it: &LostEntries| it.standing == Standing::Damaged;
+        if self.damage == Past::Nothing && lost.iter().any(is_damage) {
+            return Ok(Err(self.without_key(0)));
         }
         let mut content = ContentCheck::default();
         let result = opened.for_each(&mut |visited| {
             content.add(visited, self.opening.proofs())?;
-            if let Some(lost) = lost.iter_mut().find(|it| it.section == visited.section) {
+            let is_met = |it: &&mut LostEntries| {
+                it.section == visited.section
+                    && (it.standing != Standing::DamagedByName
+                        || self.filter.names_subject(&visited.entry))
+            };
+            if let Some(lost) = lost.iter_mut().find(is_met) {
+                if self.damage == Past::Nothing && lost.standing != Standing::Accepted {
+                    return Err(Stopped::Key);
+                }
                 lost.places
                     .push(u64::try_from(visited.index).unwrap_or_default());
                 // The one who is asked for may be among the people who cannot be read.
@@ -163,7 +202,7 @@ impl<'a> Reading<'a> {
             };
             visit(&found).map_err(Stopped::Visit)
         });
-        if lost.iter().any(|it| it.is_accepted && it.unread > 0) {
+        if lost.iter().any(LostEntries::is_left_out) {
             self.reader.meet_loss(&self.name, record.frame);
         }
         match result {
@@ -171,6 +210,7 @@ impl<'a> Reading<'a> {
                 .finish(record, self.opening.proofs())
                 .and_then(|()| left_out(record, lost))),
             Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
+            Err(Stopped::Key) => Ok(Err(self.without_key(content.entries.saturating_sub(1)))),
             Err(Stopped::Visit(error)) => Err(error),
         }
     }
@@ -244,6 +284,8 @@ impl ContentCheck {
 enum Stopped<E> {
     /// The frame has content that no frame may have.
     Frame(DecodeError),
+    /// The entry lacks a key of somebody.
+    Key,
     /// The visitor failed or wants no more.
     Visit(E),
 }
@@ -261,7 +303,10 @@ const RANGES_NAMED_MAX: usize = 16;
 /// none of the damage: [`Reader::losses`] names their frames.
 fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
     let mut sections = Vec::new();
-    for lost in lost.into_iter().filter(|it| !it.is_accepted) {
+    for lost in lost
+        .into_iter()
+        .filter(|it| it.standing != Standing::Accepted)
+    {
         let Some(first) = lost.places.first() else {
             continue;
         };

@@ -2,7 +2,7 @@
 //!
 //! `docs/format.md`, "Subject keys".
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use probity_format::Version;
@@ -17,7 +17,8 @@ use crate::scan::read;
 use crate::set_aside;
 use crate::slot_ranges::SlotRanges;
 use crate::slots::{
-    OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, advice, broken, read_slots, readable, surplus,
+    MISNAMED, OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, advice, broken, read_slots, readable,
+    surplus,
 };
 use crate::subjects::{FOLDER, Known, SLOT_LENGTH};
 
@@ -47,6 +48,8 @@ pub(crate) struct FoundSlots {
     /// The pseudonyms of slots that open and are not kept.
     pub(crate) unkept: BTreeSet<Pseudonym>,
     pub(crate) unfinished: Vec<u64>,
+    /// Slots with a key that the journal erases under another pseudonym, with its frame.
+    misnamed: BTreeMap<u64, u64>,
     length: u64,
 }
 
@@ -172,9 +175,14 @@ impl FoundSlots {
         wrapping: &WrappingKey,
         history: &History,
     ) -> bool {
-        if history.erasures.contains_key(&number) {
-            if !slot.is_empty() {
+        if let Some(erasure) = history.erasures.get(&number) {
+            if slot.is_empty() {
+                return true;
+            }
+            if erasure.pseudonym == slot.label().pseudonym {
                 self.unfinished.push(number);
+            } else {
+                self.misnamed.insert(number, erasure.frame);
             }
             return true;
         }
@@ -244,7 +252,10 @@ impl FoundSlots {
         if self.signed != signed.digest {
             return Err(file_broken(OTHER_PSEUDONYMS, history));
         }
-        Ok(())
+        match self.misnamed.first_key_value() {
+            Some((slot, frame)) => Err(misnamed(*slot, *frame)),
+            None => Ok(()),
+        }
     }
 
     /// Leaves a slot without a key for each of `subjects` whose key is gone, which was accepted. So
@@ -350,6 +361,17 @@ fn join(ranges: &mut Vec<Range<u64>>, next: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
         _ => ranges.push(next),
+    }
+}
+
+/// The error for an erasure, in `frame` of the journal, of another subject than the one in `slot`.
+fn misnamed(slot: u64, frame: u64) -> LogError {
+    LogError::Broken {
+        place: format!("stream journal, frame {frame}"),
+        reason: format!(
+            "{MISNAMED} {slot} holds, so that no key is destroyed: put streams/journal/segments back \
+             from a copy that ends with the journal's checkpoint"
+        ),
     }
 }
 

@@ -178,6 +178,19 @@ pub(crate) fn read_history(
     read_signed(files, None, geometry, master, 0)
 }
 
+/// Reads the journal like [`read_history`], and its very first frame whether signed for or not: the
+/// creation of a log leaves it so where it ends early.
+pub(crate) fn read_history_begun(
+    files: &Files,
+    geometry: &Geometry,
+    master: &MasterKey,
+) -> Result<History, LogError> {
+    if geometry.version() == Version::V2 {
+        return read_history(files, geometry, Some(master));
+    }
+    read_signed(files, None, geometry, master, 1)
+}
+
 /// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
 /// too. It also believes the frames for which an earlier opening was about to sign, as `repairs`
 /// says: somebody may hold that head. Of an opening that ended before that, only its first frame is

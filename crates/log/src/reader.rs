@@ -75,6 +75,12 @@ impl Filter {
                 .is_none_or(|subject| entry.subjects.iter().any(|found| found == subject))
     }
 
+    /// Returns whether `entry` is about the requested subject.
+    pub(crate) fn names_subject(&self, entry: &Entry<'_>) -> bool {
+        let wanted = self.subject.as_ref();
+        wanted.is_some_and(|wanted| entry.subjects.iter().any(|found| found == wanted))
+    }
+
     /// Returns whether a frame with entries between these times can hold a matching one.
     pub(crate) fn reaches(&self, time_min: i64, time_max: i64) -> bool {
         self.from.is_none_or(|from| time_max >= from) && self.to.is_none_or(|to| time_min < to)

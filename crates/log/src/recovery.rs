@@ -50,7 +50,8 @@ pub(crate) struct Recovery<'a> {
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
-    /// The frames of the journal that were read; no log writes such frames as follow.
+    /// The frames of the journal that were read, or of `heads` before one that does not follow; no
+    /// log writes such frames as come then.
     pub(crate) end: Option<u64>,
     /// The frames noted as durable, where there is a note.
     pub(crate) durable: Option<Durable>,

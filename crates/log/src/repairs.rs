@@ -279,7 +279,7 @@ impl fmt::Display for Repair {
             ),
             RepairKind::Notes => write!(
                 f,
-                "{count} bytes in the file {PENDING} that this log's keys did not write, or not behind this journal, passed over"
+                "{count} bytes in the file {PENDING} that this log's keys did not write, or not behind this journal, or for an opening whose signing key is not in keys/, passed over"
             ),
             RepairKind::Closed
             | RepairKind::Void

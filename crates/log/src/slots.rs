@@ -36,15 +36,20 @@ pub(crate) const ADVICE: &str = "restore the folder subjects/ from a backup";
 
 /// The fault of a file of slots that the journal did not sign for.
 pub(crate) const OTHER_PSEUDONYMS: &str = "holds other pseudonyms than the journal signed for";
+/// The fault of an erasure that no writer of the log records, before the number of the slot.
+pub(crate) const MISNAMED: &str = "erases another pseudonym than slot";
 /// The remedy where a loss of keys was accepted. An earlier copy of the folder lacks the keys of
 /// later subjects.
 pub(crate) const ADVICE_AFTER_LOSS: &str = "a copy of subjects/ from before a loss was accepted is not wanted any more: \
      copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
      made after the loss was accepted";
 
-/// The remedy where only slots differ that the last accepted loss left void.
-pub(crate) const PUT_BACK: &str = "keys that an accepted loss left out are there again, and no subject was added since: \
-     an opening for writing takes them back";
+/// The remedy where only slots differ that the last accepted loss left void. The names in slots that
+/// the journal does not count decide, which may be gone, and which the root key alone opens.
+pub(crate) const PUT_BACK: &str = "keys that an accepted loss left out are there again: an opening for writing takes them back, \
+     unless a subject was added since; where it refuses them, \
+     copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
+     made after the loss was accepted";
 
 /// The remedy for a file of slots that differs from the journal; `has_closed` if the journal
 /// records an accepted loss of keys.

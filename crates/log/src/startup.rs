@@ -132,6 +132,7 @@ pub(crate) fn open_locked(
         anchored: &with_bound_heads(anchored.heads.clone(), &geometry, &history)?,
         floors: &anchored.floors,
         heads_read: anchored.read,
+        heads_end: anchored.end,
         master: &keys.master,
         notes: &notes,
         certified: &certified,
@@ -254,6 +255,8 @@ struct Recovering<'a> {
     floors: &'a BTreeMap<String, Floor>,
     /// Frames of `heads` that anchor them.
     heads_read: u64,
+    /// The frame of `heads` that no log writes behind the others, if there is one.
+    heads_end: Option<u64>,
     master: &'a MasterKey,
     notes: &'a NotesFound,
     certified: &'a CertifiedEpochs,
@@ -365,6 +368,15 @@ impl Recovering<'_> {
         })
     }
 
+    /// The frame of stream `name` from which on no log writes what is there, if it is known.
+    fn end_of(&self, name: &StreamName) -> Option<u64> {
+        match name.as_str() {
+            StreamName::JOURNAL => Some(self.history.frames()),
+            StreamName::HEADS => self.heads_end,
+            _ => None,
+        }
+    }
+
     /// The keys of the subjects as the opening keeps them.
     fn opener(&self, slots: &FoundSlots) -> Result<Opener, LogError> {
         let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
@@ -411,7 +423,7 @@ impl Recovering<'_> {
                 anchored: self.anchored.get(&origin),
                 heads_read: self.heads_read,
                 origin,
-                end: is_journal.then(|| self.history.frames()),
+                end: self.end_of(name),
                 epochs: Epochs::new(self.master, self.certified, name, id).above(floor),
                 durable,
                 opening: config
@@ -480,6 +492,7 @@ fn begin_journal(
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
+    core.finish_erasures(&journal)?;
     // Losses first, with the slots that they leave void: they are in the frame of the certificate, or nowhere.
     let (losses, others): (Vec<_>, Vec<_>) = repaired
         .iter()
@@ -494,8 +507,6 @@ fn begin_journal(
         repairs.begin_publication(&core.files, journal, unsaid)
     })?;
     core.streams.note_durable(&core.files)?;
-    // A key that is gone without a signed erasure is damage.
-    core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {
         // Readers trust only the frame with the certificate before it is signed for.
         journal.append(core, later)?;

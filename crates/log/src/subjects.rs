@@ -143,6 +143,11 @@ impl SubjectStore {
         overwrite(files, &[slot])
     }
 
+    /// Returns whether slots hold keys of subjects that the journal erased.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        !self.lock().unfinished.is_empty()
+    }
+
     /// Destroys the keys left in slots whose erasure the journal has recorded and signed for by
     /// now.
     pub(crate) fn finish_erasures(&self, files: &Files) -> Result<(), LogError> {

@@ -103,7 +103,13 @@ fn a_damaged_key_hides_the_entries_that_need_it_alone() {
     // The last of bert's is read, without him.
     assert_eq!((missing.entries, missing.is_least), (1, false));
     assert_eq!(left(&path, None), (vec![0, 2, 3, 4], vec![(1, 1), (3, 0)]));
-    assert_eq!(read(&path, Some("anna")).unwrap(), [0, 3]);
+    // One of anna's is about bert too.
+    let unread = read(&path, Some("anna"));
+    assert!(
+        matches!(unread, Err(LogError::Damaged { .. })),
+        "{unread:?}"
+    );
+    assert_eq!(left(&path, Some("anna")), (vec![0, 3], vec![(3, 0)]));
     // It cannot be known which pseudonym is bert's, and whether there was an entry about dora.
     for (subject, found, gaps) in [
         ("bert", vec![], vec![(1, 1), (3, 1)]),
@@ -136,4 +142,36 @@ fn an_entry_that_needs_no_damaged_key_is_proved() {
             assert!(reason.contains("from a backup"), "{reason}");
         }
     }
+}
+
+/// With the key of one person gone, the entries about that person and another were read for the
+/// other without a word of the damage, and an entry that the hidden actor had made was left out.
+#[test]
+fn an_entry_that_lacks_one_of_its_people_is_damaged_for_the_others_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log_with_a_damaged_key(folder.path(), Proofs::Section);
+    let actor = Filter {
+        actor: Some("bert".into()),
+        ..of(Some("anna"))
+    };
+    let read = |filter: &Filter| {
+        let reader = Reader::open(&path, &root()).unwrap();
+        reader.read::<LogError>(filter, &mut |_| Ok(()))
+    };
+    for filter in [of(Some("anna")), actor.clone()] {
+        let Err(LogError::Damaged { reason, .. }) = read(&filter) else {
+            panic!("{filter:?}");
+        };
+        assert!(reason.contains("from a backup"), "{reason}");
+    }
+    let reader = Reader::open_damaged(&LogLocation::new(&path, None), &root()).unwrap();
+    let damage = reader.read_damaged::<LogError>(&actor, &mut |_| panic!("not bert's"));
+    let gaps = damage.unwrap().gaps;
+    assert_eq!(
+        gaps.first().map(|gap| gap.missing.entries),
+        Some(1),
+        "it may have been bert's"
+    );
+    // Nobody else is in an entry with bert.
+    read(&of(Some("carl"))).unwrap();
 }

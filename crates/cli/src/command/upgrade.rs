@@ -154,7 +154,7 @@ fn upgrade(
         let origin = args.origin.as_deref().unwrap_or_else(|| continued.origin());
         create(continued, new, origin, &root, streams, options.clone())?;
     }
-    check_continues(args, continued)?;
+    check_continues(args, continued, &root)?;
     let log = Log::open(new, &root, options)?;
     for (name, config) in streams {
         log.create_stream(name, *config)?;
@@ -206,8 +206,10 @@ fn create(
     }
 }
 
-fn check_continues(args: &Upgrade, continued: &Continued) -> Result<(), Failure> {
-    let named = Continued::named_by(&LogLocation::new(&args.new, None))?;
+/// Refuses a log that another upgrade, or none, began. An upgrade that ended early is gone on with,
+/// also where nothing is signed for yet.
+fn check_continues(args: &Upgrade, continued: &Continued, root: &RootKey) -> Result<(), Failure> {
+    let named = Continued::named_by_writer(&LogLocation::new(&args.new, None), root)?;
     if named.as_ref() == Some(continued) {
         return Ok(());
     }

@@ -64,7 +64,8 @@ pub struct EntryForm<'a, 'e> {
 pub struct Hidden {
     /// Those who were erased.
     pub erased: Closed,
-    /// Those whose keys are missing though nobody erased them, which was accepted.
+    /// Those whose keys are missing though nobody erased them: damage, or a loss that was
+    /// accepted.
     pub missing: Closed,
 }
 

@@ -15,8 +15,8 @@ use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
 use crate::slot_ranges::SlotRanges;
 use crate::slots::{
-    OTHER_PSEUDONYMS, PUT_BACK, SLOTS, VOID, advice, place, read_slots, readable, slot_length,
-    surplus,
+    MISNAMED, OTHER_PSEUDONYMS, PUT_BACK, SLOTS, VOID, advice, place, read_slots, readable,
+    slot_length, surplus,
 };
 
 /// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
@@ -175,6 +175,15 @@ impl LabelCheck<'_> {
                           opening the log for writing destroys it";
             push(self.faults, FaultClass::Content, place(*number), detail);
         }
+        // Where labels differ, they are what is wrong.
+        let is_named = read.digest == signed.digest;
+        for (number, frame) in read.misnamed.iter().filter(|_| is_named) {
+            let (place, detail) = (
+                format!("frame {frame}"),
+                format!("{MISNAMED} {number} holds"),
+            );
+            push(self.faults, FaultClass::Journal, place, detail);
+        }
         self.emptied(&read.emptied)?;
         self.compare(read, length);
         Ok(())
@@ -217,6 +226,8 @@ struct Labels {
     emptied: BTreeSet<u64>,
     /// Slots of subjects who were erased, with a key.
     put_back: BTreeSet<u64>,
+    /// Slots with a key that the journal erases under another pseudonym, with its frame.
+    misnamed: BTreeMap<u64, u64>,
 }
 
 impl Labels {
@@ -233,6 +244,12 @@ impl Labels {
         let has_label = slot.is_empty() && !slot.is_void();
         if told.is_whole && has_label && erasure.is_none() {
             self.emptied.insert(number);
+        }
+        if let Some(erasure) = erasure.filter(|it| it.pseudonym != label.pseudonym)
+            && !slot.is_empty()
+        {
+            self.misnamed.insert(number, erasure.frame);
+            return;
         }
         let is_past = erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
         if is_past && !slot.is_empty() {

@@ -13,7 +13,9 @@ use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Durability, Log, LogError, LogLocation, StreamName};
 
 use crate::ledger::Promise;
+use crate::one_head::{check_heads, next};
 use crate::scenario::{Seen, for_each};
+use crate::twice::{moments, moments_of};
 use crate::workload::{SUBJECTS, append, options, streams, subject};
 use crate::world::{World, root};
 
@@ -85,11 +87,13 @@ fn readable(places: &LogLocation) -> Vec<bool> {
 }
 
 fn assert_intact(places: &LogLocation, when: &str) {
-    let options = VerifyOptions {
-        root: Some(root()),
-        ..VerifyOptions::default()
-    };
-    assert_eq!(verify_at(places, &options).unwrap().faults, [], "{when}");
+    for root in [None, Some(root())] {
+        let options = VerifyOptions {
+            root,
+            ..VerifyOptions::default()
+        };
+        assert_eq!(verify_at(places, &options).unwrap().faults, [], "{when}");
+    }
 }
 
 /// Checks the state that a new process finds in `image`; returns whether the subject is erased.
@@ -110,15 +114,21 @@ fn check(context: &str, image: &Memory) -> bool {
         "{context}: {erased:?}"
     );
     // Recovery destroyed the key of the erased subject.
-    let slots = world.memory.read(SLOTS, u64::MAX).unwrap();
-    let slot = slots.chunks_exact(SLOT_BYTES).nth(place).unwrap();
-    let (_, secret) = slot.split_at(SLOT_LABEL_BYTES);
-    let is_gone = secret.iter().all(|byte| *byte == 0);
+    let is_gone = is_gone(&world.memory);
     assert_eq!(is_gone, !erased.is_empty(), "{context}");
     let again = open(&places).unwrap();
     assert_eq!(again.repairs(), &[], "{context}");
     again.close().unwrap();
     is_gone
+}
+
+/// Returns whether the key of the erased subject is destroyed.
+fn is_gone(image: &Memory) -> bool {
+    let slots = image.read(SLOTS, u64::MAX).unwrap();
+    let place = usize::try_from(ERASED).unwrap();
+    let slot = slots.chunks_exact(SLOT_BYTES).nth(place).unwrap();
+    let (_, secret) = slot.split_at(SLOT_LABEL_BYTES);
+    secret.iter().all(|byte| *byte == 0)
 }
 
 fn calls(base: &World) -> u64 {
@@ -194,4 +204,45 @@ fn a_call_that_fails_during_an_erasure_stops_the_log_and_the_next_opening_finish
         }
     });
     println!("{} calls, {} states", numbers.len(), seen.count());
+}
+
+/// An opening signed for its own frame before it overwrote the key that an interrupted erasure had
+/// left. Where it was killed in between, and while it ran, verification said of the honest log that
+/// somebody had put the key back.
+#[test]
+fn an_opening_that_finishes_an_erasure_raises_no_alarm_at_any_moment() {
+    let base = base();
+    let begun = moments(&base.memory, |places| erase(places).unwrap());
+    let begun = begun.into_iter().filter(|(_, image)| {
+        let places = World::of(image.clone_live()).places();
+        let place = usize::try_from(ERASED).unwrap();
+        !is_gone(image) && readable(&places).get(place) == Some(&false)
+    });
+    let begun: Vec<_> = begun.collect();
+    // Not signed for yet, and signed for.
+    let (Some(first), Some(last)) = (begun.first(), begun.last()) else {
+        panic!("no moment leaves the key");
+    };
+    let mut jobs = Vec::new();
+    for (before, image) in [first, last] {
+        let world = World::of(image.clone_live());
+        let opened = moments_of(&world, |places| open(places).unwrap().close().unwrap());
+        for (then, image, signed) in opened {
+            jobs.push((format!("{before}, then {then}"), image, signed));
+        }
+    }
+    let seen = Seen::default();
+    for_each(&jobs, |(context, image, signed)| {
+        for forgets in [false, true] {
+            let context = format!("{context}, second copies forgotten: {forgets}");
+            let world = next(World::of(image.clone_live()), signed.clone(), forgets);
+            if seen.is_new(&world.memory, &(), Promise::Durable) {
+                assert!(check(&context, &world.memory), "{context}");
+            }
+            open(&world.places()).unwrap().close().unwrap();
+            check_heads(&context, &world.signed.lock().unwrap());
+        }
+    });
+    println!("{} moments, {} states", jobs.len(), seen.count());
+    assert!(seen.count() > 80, "{}", seen.count());
 }

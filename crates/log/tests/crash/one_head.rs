@@ -12,7 +12,7 @@ use crate::world::{SignedHeads, World, root};
 type Moments = Vec<(String, Memory, SignedHeads)>;
 
 /// Checks that no two of the heads have one size and different roots.
-fn check_heads(context: &str, signed: &SignedHeads) {
+pub(crate) fn check_heads(context: &str, signed: &SignedHeads) {
     let mut heads = signed.iter().peekable();
     while let Some((origin, size, root)) = heads.next() {
         if let Some((other, same, other_root)) = heads.peek()
@@ -36,7 +36,7 @@ fn check_intact(context: &str, image: &Memory) {
 }
 
 /// `world` as the next opening finds it, where it `forgets` the second copies.
-fn next(world: World, signed: SignedHeads, forgets: bool) -> World {
+pub(crate) fn next(world: World, signed: SignedHeads, forgets: bool) -> World {
     let world = if forgets {
         world.without_copies()
     } else {

@@ -21,6 +21,7 @@ mod random;
 mod reading;
 mod regression;
 mod thief;
+mod unsigned;
 mod world;
 
 use std::fs;

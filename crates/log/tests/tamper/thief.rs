@@ -109,6 +109,11 @@ impl Stolen {
         }
     }
 
+    /// The frame of the journal that certifies the newest key.
+    pub(crate) fn newest(&self) -> u32 {
+        *self.certified.last_key_value().unwrap().0
+    }
+
     fn epoch(&self, header: &FrameHeader) -> EpochKey {
         let salt = EpochSalt::of_frame(header.version(), &header.salt);
         let epoch = self.master.epoch_key(&self.id, header.epoch, &salt);

@@ -46,8 +46,13 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
         ));
     }
     if counts.missing > 0 {
+        // Past damage, nobody may have accepted it.
+        let accepted = match on_damage {
+            OnDamage::Refuse => ", which was accepted",
+            OnDamage::ReadOn => "",
+        };
         note(&format!(
-            "{} without some people: their keys are missing, which was accepted",
+            "{} without some people: their keys are missing{accepted}",
             counted(counts.missing, "entry", "entries")
         ));
     }
