@@ -11,6 +11,7 @@ use probity_format::wrap::WrappingKey;
 
 use crate::error::LogError;
 use crate::files::Files;
+use crate::given_up::GivenUpSubjects;
 use crate::journal::History;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
@@ -45,6 +46,8 @@ pub(crate) struct FoundSlots {
     /// Slots that the journal does not count, of subjects that have one already: the log makes no
     /// second one.
     doubled: BTreeSet<u64>,
+    /// Slots that open, in the place of keys that were given up, of subjects whom no frame names.
+    unnamed: BTreeSet<u64>,
     /// The pseudonyms of slots that open and are not kept.
     pub(crate) unkept: BTreeSet<Pseudonym>,
     pub(crate) unfinished: Vec<u64>,
@@ -59,7 +62,7 @@ struct GivenUpSlots {
     slots: SlotRanges,
     /// The subjects of the frames whose keys were given up. A key of anybody else was never lost
     /// there.
-    subjects: BTreeSet<Pseudonym>,
+    subjects: GivenUpSubjects,
 }
 
 impl FoundSlots {
@@ -86,13 +89,14 @@ impl FoundSlots {
         files: &Files,
         wrapping: &WrappingKey,
         history: &History,
-        (subjects, accept_loss): (BTreeSet<Pseudonym>, bool),
+        (subjects, accept_loss): (GivenUpSubjects, bool),
     ) -> Result<Option<Self>, LogError> {
         let Some(slots) = history.void_slots().cloned() else {
             return Ok(None);
         };
         let given_up = GivenUpSlots { slots, subjects };
         let mut found = Self::read_past(files, wrapping, history, given_up)?;
+        found.refuse_unnamed()?;
         // A subject that was made since in a slot that the journal does not name yet would lose it.
         if found.check(history, accept_loss).is_err() || !found.doubled.is_empty() {
             return Ok(None);
@@ -195,7 +199,8 @@ impl FoundSlots {
         };
         let label = slot.label();
         let is_given_up = self.is_given_up(number);
-        if is_given_up && !self.given_up.subjects.contains(&label.pseudonym) {
+        if is_given_up && !self.given_up.subjects.named.contains(&label.pseudonym) {
+            self.unnamed.insert(number);
             self.closed.insert(number);
             self.unkept.insert(label.pseudonym);
             return false;
@@ -312,6 +317,23 @@ impl FoundSlots {
         files.attempt("cut", SLOTS, |_| file.set_length(end))?;
         files.sync(SLOTS)?;
         files.sync_folder(FOLDER)
+    }
+
+    /// Refuses keys that were put back of whom a frame that cannot be read may name.
+    fn refuse_unnamed(&self) -> Result<(), LogError> {
+        let Some((slot, place)) = self
+            .unnamed
+            .first()
+            .zip(self.given_up.subjects.unread.as_ref())
+        else {
+            return Ok(());
+        };
+        Err(LogError::Broken {
+            place: place.clone(),
+            reason: format!(
+                "it cannot be read, and may name the subject of a key that was put back in {SLOTS}, slot {slot}, without which that key would be set aside; nothing was changed: put the stream's segments back as well"
+            ),
+        })
     }
 
     /// Returns whether slot `number` holds no key that may be used.

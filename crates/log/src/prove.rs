@@ -126,7 +126,7 @@ impl Reader {
         self.compare_copies(stream)?;
         let mut proved = self.prover_of(stream, recipient);
         for _ in 0..KEY_READS_MAX {
-            if !matches!(proved, Err(ProveError::KeyMoved)) {
+            if !matches!(proved, Err(ProveError::KeyMoved | ProveError::HeadMoved)) {
                 break;
             }
             // A writer certifies a key a moment before it publishes the certificate.

@@ -115,6 +115,12 @@ pub enum ProveError {
         "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
     )]
     KeyMoved,
+    /// The head of the journal has the signature of its witness key, and of a key that the journal
+    /// as it was read does not certify.
+    #[error(
+        "the journal's checkpoint is signed by a key that the journal does not certify: a writer may have changed its key meanwhile, so try again; if it stays so, verify the log"
+    )]
+    HeadMoved,
     /// The log could not be read, or is damaged.
     #[error(transparent)]
     Log(#[from] LogError),

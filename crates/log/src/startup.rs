@@ -1,7 +1,7 @@
 //! Opens a log for writing: repairs the leftovers of a crash, moves the signing key on, starts the
 //! threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::found_slots::FoundSlots;
+use crate::given_up::GivenUpSubjects;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
 use crate::history::{read_geometry, read_history_to_write};
@@ -385,9 +386,9 @@ impl Recovering<'_> {
 
     /// The slots with keys that were put back, if that is all that changed.
     fn put_back(&self, found: &mut [FoundStream<'_>]) -> Result<Option<FoundSlots>, LogError> {
-        let mut subjects = BTreeSet::new();
+        let mut subjects = GivenUpSubjects::default();
         for stream in found {
-            subjects.append(&mut stream.given_up()?);
+            stream.given_up(&mut subjects)?;
         }
         let lost = (subjects, self.accept_loss);
         FoundSlots::put_back(self.files, self.wrapping, self.history, lost)

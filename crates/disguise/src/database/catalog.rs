@@ -143,6 +143,19 @@ pub enum Property {
     SettlesConflicts,
 }
 
+/// Foreign keys at which nothing but the database looks, and it perhaps at the commit alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LateElsewhere {
+    /// There are none.
+    #[default]
+    None,
+    /// Those with these names, as a statement lists them.
+    Named(String),
+    /// There are such keys, and others of the schema have the name of one of them.
+    Ambiguous,
+}
+
 /// One table as the catalog describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -175,10 +188,9 @@ pub struct CatalogTable {
     pub unique_keys: Vec<Vec<String>>,
     /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
-    /// The names of its foreign keys, as a statement lists them, that lead to a table of another
-    /// schema or to one from which others inherit, and that the database may check at the commit
-    /// alone.
-    pub late_elsewhere: Option<String>,
+    /// Its foreign keys that lead to a table of another schema or to one from which others inherit,
+    /// and that the database may check at the commit alone.
+    pub late_elsewhere: LateElsewhere,
     /// The declared foreign keys by which tables of other schemas or databases refer to it.
     pub referrers: Vec<Referrer>,
 }
@@ -198,7 +210,7 @@ impl Default for CatalogTable {
             primary_key: Vec::new(),
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
-            late_elsewhere: None,
+            late_elsewhere: LateElsewhere::None,
             referrers: Vec::new(),
         }
     }

@@ -21,8 +21,8 @@ use crate::database::value::Value;
 pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
-    Catalog, CatalogTable, Constraint, ForeignKey, Matching, OnDelete, OnUpdate, Property,
-    Referrer, Rule,
+    Catalog, CatalogTable, Constraint, ForeignKey, LateElsewhere, Matching, OnDelete, OnUpdate,
+    Property, Referrer, Rule,
 };
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers, note_unique_keys};

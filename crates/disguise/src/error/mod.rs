@@ -254,11 +254,16 @@ impl Error {
     }
 
     /// Returns whether what is done for many people ends with it, because it would be the same for the
-    /// next. What the database refuses of one person's rows says nothing of the next.
-    pub(crate) const fn ends_a_run(&self) -> bool {
-        use DatabaseErrorKind::{Constraint, NotUtf8, Unique};
+    /// next. What the database refuses of one person's rows says nothing of the next; of errors without
+    /// a meaning of their own, as a trigger may raise them, that it still `answers` tells.
+    pub(crate) fn ends_a_run(&self, answers: impl FnOnce() -> bool) -> bool {
+        use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, NotUtf8, Other, Unique};
         match self {
-            Self::Database { source, .. } => !matches!(source.kind, Constraint | NotUtf8 | Unique),
+            Self::Database { source, .. } => match source.kind {
+                Constraint | NotUtf8 | Unique => false,
+                Other => !answers(),
+                Absent | Busy | Conflict => true,
+            },
             Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_) => true,
             _ => false,
         }

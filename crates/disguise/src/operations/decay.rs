@@ -113,7 +113,9 @@ impl<D: Database> Decay<'_, D> {
             match self.decay_one(request, id) {
                 Ok(Met::Inactive(applied)) => decayed.applied.push(applied),
                 Ok(Met::LeftOut(why)) => decayed.leave_out(&why),
-                Err(error) if error.ends_a_run() => return Err(error),
+                Err(error) if error.ends_a_run(|| self.transactions.answers()) => {
+                    return Err(error);
+                }
                 Err(error) => decayed.refused.push(error),
             }
         }

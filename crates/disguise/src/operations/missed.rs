@@ -175,7 +175,7 @@ impl<D: Database> Missed<'_, D> {
         match self.again(replay, (told, deed), time) {
             Ok(None) => Ok(Replayability::Done),
             Ok(Some(rest)) => Ok(Replayability::Not(rest)),
-            Err(error) if error.ends_a_run() => Err(error),
+            Err(error) if error.ends_a_run(|| self.transactions.answers()) => Err(error),
             Err(error) => Ok(Replayability::Not(error.with_cause())),
         }
     }

@@ -123,7 +123,9 @@ impl<D: Database> Schedule<'_, D> {
                     Ok(applied) => swept.applied.push(applied),
                     // Somebody cancelled it, or another sweep was first.
                     Err(Error::NoSuchDisguise) => {}
-                    Err(error) if error.ends_a_run() => return Err(error),
+                    Err(error) if error.ends_a_run(|| self.transactions.answers()) => {
+                        return Err(error);
+                    }
                     Err(error) => swept.refused.push((due.id, error)),
                 }
             }

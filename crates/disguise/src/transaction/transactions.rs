@@ -196,6 +196,17 @@ impl<D: Database> Transactions<D> {
         }
     }
 
+    /// Returns whether the database still answers.
+    pub(crate) fn answers(&mut self) -> bool {
+        self.transaction_of_all(|open| {
+            let answer = open.database.query("SELECT 1", &[]);
+            answer
+                .doing("asking whether the database answers")
+                .map(drop)
+        })
+        .is_ok()
+    }
+
     /// Runs `work` in one transaction, once.
     pub(crate) fn transaction<T>(
         &mut self,

@@ -118,3 +118,57 @@ pub(crate) fn a_key_to_another_schema_keeps_a_circle_back_and_nothing_else() {
         member.sql(&["DROP SCHEMA crm CASCADE"]);
     }
 }
+
+/// A key of the circle had the name of the key to the other schema, and was checked with each row.
+pub(crate) fn a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circle_back() {
+    for (is_there, names) in [(true, ["a", "b"]), (true, ["c", "d"]), (false, ["a", "b"])] {
+        let late = "DEFERRABLE INITIALLY DEFERRED";
+        let [first, second] = names;
+        let mut database = connect();
+        for sql in [
+            "DROP SCHEMA IF EXISTS crm CASCADE",
+            "CREATE SCHEMA crm",
+            "CREATE TABLE crm.topics (id BIGINT PRIMARY KEY)",
+            "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+            &format!(
+                "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, mate BIGINT NOT NULL, \
+                 topic BIGINT CONSTRAINT a REFERENCES crm.topics {late})"
+            ),
+            &format!(
+                "CREATE TABLE mates (id BIGINT PRIMARY KEY, member BIGINT, \
+                 note BIGINT NOT NULL CONSTRAINT {first} REFERENCES notes {late}, \
+                 topic BIGINT CONSTRAINT b REFERENCES crm.topics {late})"
+            ),
+            &format!(
+                "ALTER TABLE notes ADD CONSTRAINT {second} FOREIGN KEY (mate) REFERENCES mates {late}"
+            ),
+            "INSERT INTO crm.topics VALUES (5)",
+            "INSERT INTO members VALUES (1), (2)",
+            "BEGIN",
+            "INSERT INTO notes VALUES (10, 1, 11, 5)",
+            "INSERT INTO mates VALUES (11, 1, 10, 5)",
+            "COMMIT",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let described = NOTES.replace(
+            "[[remove]]\ntable = \"notes\"",
+            "[tables.mates]\nowners = [\"member\"]\n[[remove]]\ntable = \"mates\"\n\
+             [[remove]]\ntable = \"notes\"",
+        );
+        let mut member = Member::of(database, &described);
+        let tables = ["members", "notes", "mates"];
+        let before = member.rows(tables);
+        let applied = member.leave();
+        if !is_there {
+            member.sql(&["DELETE FROM crm.topics"]);
+            let revealed = member.return_from(&applied);
+            assert_eq!(revealed.kept.len(), 2, "{names:?} {revealed:?}");
+            member.sql(&["INSERT INTO crm.topics VALUES (5)"]);
+        }
+        let revealed = member.return_from(&applied);
+        assert!(revealed.is_complete(), "{names:?} {revealed:?}");
+        assert_eq!(member.rows(tables), before, "{names:?}");
+        member.sql(&["DROP SCHEMA crm CASCADE"]);
+    }
+}

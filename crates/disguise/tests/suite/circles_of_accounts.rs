@@ -164,3 +164,35 @@ pub(crate) fn a_circle_over_a_way_to_an_owner_that_is_said_comes_back() {
     society.try_again(&BTreeMap::from([(1, id)]));
     society.assert_as_before("a circle over a said way");
 }
+
+/// A shared row comes back with either owner, but never without a reader whom its column needs.
+pub(crate) fn a_circle_over_a_reader_of_a_shared_row_is_refused() {
+    let pin = key("pin", "shared");
+    let tables = "[tables.shared]\nowners = [\"one\", \"other\"]\nreaders = [\"seen_by\"]\n\
+                  [[remove]]\ntable = \"shared\"\nwhere = \"id < 12\"\n";
+    for (row, is_taken) in [("10, 1, 2, 3", false), ("10, 1, 2, 4", true)] {
+        let statements = [
+            "CREATE TABLE shared (id BIGINT PRIMARY KEY, one BIGINT, other BIGINT, \
+             seen_by BIGINT NOT NULL)"
+                .to_owned(),
+            format!("CREATE TABLE people (id BIGINT PRIMARY KEY, pin BIGINT NOT NULL{pin})"),
+            format!("INSERT INTO shared VALUES ({row}), (12, 4, 4, 4)"),
+            "INSERT INTO people VALUES (1, 10), (2, 10), (3, 10), (4, 12)".to_owned(),
+        ];
+        let description = format!(
+            "[users]\ntable = \"people\"\nid = \"id\"\n[users.placeholder]\n\
+             id = {{ RandNum = {{ lb = 1000000, ub = 2000000000 }} }}\npin = {{ ConstNum = 12 }}\n\
+             {tables}[[remove]]\ntable = \"people\"\nwhere = \"id < 4\"\n"
+        );
+        let mut society = Society::of(&statements, &description, &[1, 2, 3, 4]);
+        if !is_taken {
+            is_refused(&mut society, &["people.pin", "shared.seen_by"]);
+        } else if let Ok(left) = society.try_to_leave(None, false, None) {
+            for user in [1, 2, 3] {
+                society.reveal(user, left.id);
+            }
+            society.try_again(&BTreeMap::from([(1, left.id), (2, left.id), (3, left.id)]));
+            society.assert_as_before(row);
+        }
+    }
+}

@@ -40,6 +40,8 @@ macro_rules! for_every_claim {
             a_circle_over_accounts_is_refused
             a_replay_goes_on_after_what_the_database_refuses
             a_decay_goes_on_after_whom_the_database_refuses
+            a_decay_goes_on_after_whom_a_trigger_does_not_let_go
+            a_circle_over_a_reader_of_a_shared_row_is_refused
             a_sweep_goes_on_after_what_the_database_refuses
             accounts_that_need_each_other_are_refused
             a_circle_over_a_way_to_an_owner_that_is_said_comes_back

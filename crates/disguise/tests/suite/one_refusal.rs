@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, DecayRequest, Replayability, Spec, Value};
+use probity_disguise::{ApplyRequest, DecayRequest, Dialect, Replayability, Spec, Value};
 
 use super::endings::later;
 use super::forum::*;
@@ -55,6 +55,18 @@ pub(crate) fn a_replay_goes_on_after_what_the_database_refuses() {
     assert_eq!(alike(&mut station.forum), [2]);
 }
 
+fn request(spec: &Spec) -> DecayRequest<'_> {
+    DecayRequest {
+        spec,
+        inactive: "users.karma < 5",
+        parameters: BTreeMap::new(),
+        expires: None,
+        after: None,
+        page: 10,
+        time: time(),
+    }
+}
+
 /// Nobody after somebody whom the database does not let go was ever disguised.
 pub(crate) fn a_decay_goes_on_after_whom_the_database_refuses() {
     let mut forum = forum();
@@ -62,16 +74,7 @@ pub(crate) fn a_decay_goes_on_after_whom_the_database_refuses() {
     of_one_story(&mut forum);
     block(&mut forum);
     let spec = Spec::from_edna_json(ALIKE).unwrap();
-    let request = DecayRequest {
-        spec: &spec,
-        inactive: "users.karma < 5",
-        parameters: BTreeMap::new(),
-        expires: None,
-        after: None,
-        page: 10,
-        time: time(),
-    };
-    let decayed = forum.engine.decay().apply(&request).unwrap();
+    let decayed = forum.engine.decay().apply(&request(&spec)).unwrap();
     assert_eq!((decayed.refused.len(), decayed.applied.len()), (1, 1));
     assert_eq!(alike(&mut forum), [3]);
 }
@@ -99,4 +102,31 @@ pub(crate) fn a_sweep_goes_on_after_what_the_database_refuses() {
     assert_eq!((swept.refused.len(), swept.applied.len()), (1, 0));
     assert!(swept.records > 0);
     assert_eq!(forum.engine.schedule().list(None).unwrap().len(), 1);
+}
+
+/// So it was where a trigger ended the statement with an error that says nothing of the row.
+pub(crate) fn a_decay_goes_on_after_whom_a_trigger_does_not_let_go() {
+    let mut forum = forum();
+    let trigger: &[&str] = match crate::connect().dialect() {
+        Dialect::Sqlite => &[
+            "CREATE TRIGGER fails BEFORE UPDATE ON stories WHEN old.user_id = 1 \
+             BEGIN SELECT abs(-9223372036854775807 - 1); END",
+        ],
+        Dialect::Postgres => &[
+            "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN IF old.user_id = 1 THEN RAISE EXCEPTION ''no'' USING ERRCODE = ''22023''; \
+             END IF; RETURN new; END'",
+            "CREATE TRIGGER fails BEFORE UPDATE ON stories FOR EACH ROW EXECUTE FUNCTION fails()",
+        ],
+        // What its triggers raise counts as a refusal of the row.
+        _ => return,
+    };
+    for sql in trigger {
+        forum.sql(sql);
+    }
+    forum.sql("UPDATE users SET karma = 1 WHERE id IN (1, 3)");
+    let spec = Spec::from_edna_json(ALIKE).unwrap();
+    let decayed = forum.engine.decay().apply(&request(&spec)).unwrap();
+    assert_eq!((decayed.refused.len(), decayed.applied.len()), (1, 1));
+    assert_eq!(alike(&mut forum), [3, 3, 3]);
 }

@@ -162,19 +162,30 @@ impl Certifying<'_> {
         })
     }
 
-    fn newest(&self) -> Result<Head, LogError> {
+    fn newest(&self) -> Result<Head, ProveError> {
         let note = read_checkpoint(self.files, &StreamName::journal())?;
-        let head = note.as_deref().and_then(|note| self.opened(note));
-        head.ok_or_else(|| broken("has no checkpoint by its signing key and its witness key"))
+        let witnessed = note.as_deref().filter(|note| self.is_witnessed(note));
+        let note = witnessed
+            .ok_or_else(|| broken("has no checkpoint by its signing key and its witness key"))?;
+        // A writer may have certified another key since the journal was read.
+        self.opened(note).ok_or(ProveError::HeadMoved)
+    }
+
+    /// Returns whether the witness key has signed `note`.
+    fn is_witnessed(&self, note: &str) -> bool {
+        let parsed = SignedNote::parse(note.as_bytes()).ok();
+        let both = parsed.zip(self.geometry.witness());
+        both.is_some_and(|(note, witness)| note.verify(std::slice::from_ref(witness)).is_ok())
     }
 
     /// The head in `note`, if a signing key and the witness key have signed it.
     fn opened(&self, note: &str) -> Option<Head> {
         let origin = self.geometry.stream_origin(StreamName::JOURNAL);
         let (signer, checkpoint) = self.history.open(note.as_bytes(), &origin).ok()?;
+        if !self.is_witnessed(note) {
+            return None;
+        }
         let note = SignedNote::parse(note.as_bytes()).ok()?;
-        let witness = self.geometry.witness()?;
-        note.verify(std::slice::from_ref(witness)).ok()?;
         Some(Head {
             note,
             checkpoint,

@@ -8,7 +8,9 @@ use probity_log::reader::Reader;
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Log, LogError, Repair, StreamName};
 
-use super::{SLOTS, accept, append, damage, killed, options, root, subjects, verified};
+use super::{
+    SLOTS, accept, append, copy_folder, damage, killed, options, root, subjects, verified,
+};
 
 /// A key that was put back after its loss was accepted was destroyed: readers called that the
 /// accepted loss, and ended as if all were well.
@@ -38,6 +40,43 @@ fn a_key_that_goes_after_an_accepted_loss_is_no_part_of_it() {
         let refused = proved.map(|proof| proof.proved.index).unwrap_err();
         assert!(!matches!(refused, ProveError::GivenUp { .. }), "{refused}");
     }
+}
+
+/// A damaged frame among those whose keys were given up hid whom it and those behind it name: their keys,
+/// put back, were set aside as such that do not open.
+#[test]
+fn no_key_put_back_is_set_aside_for_a_frame_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let good = damage(&path, |slots| slots.truncate(SLOT_BYTES));
+    accept(&path).close().unwrap();
+    let steps = 40;
+    let mut refused = 0;
+    for step in 0..steps {
+        let copy = folder.path().join(format!("copy{step}"));
+        copy_folder(&path, &copy);
+        copy_folder(&path.with_extension("heads"), &copy.with_extension("heads"));
+        let mut segments = fs::read_dir(copy.join("streams/default/segments")).unwrap();
+        let segment = segments.next().unwrap().unwrap().path();
+        let whole = fs::read(&segment).unwrap();
+        let mut damaged = whole.clone();
+        *damaged.get_mut(whole.len() * step / steps).unwrap() ^= 1;
+        fs::write(&segment, damaged).unwrap();
+        let accepted = fs::read(copy.join(SLOTS)).unwrap();
+        let behind = accepted.get(good.len()..).unwrap_or_default();
+        let slots = [&good, behind].concat();
+        fs::write(copy.join(SLOTS), &slots).unwrap();
+        if let Err(error) = Log::open(&copy, &root(), options()) {
+            refused += 1;
+            assert!(matches!(error, LogError::Broken { .. }), "{error}");
+            assert_eq!(fs::read(copy.join(SLOTS)).unwrap(), slots, "{error}");
+        }
+        fs::write(&segment, &whole).unwrap();
+        let log = Log::open(&copy, &root(), options()).unwrap();
+        log.close().unwrap();
+        assert_eq!(subjects(&copy).unwrap(), ["anna", "bert", "carl"], "{step}");
+    }
+    assert!(refused > steps / 4, "{refused}");
 }
 
 /// A verification listed the slots that an accepted loss had left void beside the damaged one, and

@@ -62,6 +62,19 @@ fn append_once(log: &Log, subject: &str) {
     appender.append_durable(&entry).unwrap();
 }
 
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let place = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_folder(&file.path(), &place);
+        } else {
+            fs::copy(file.path(), place).unwrap();
+        }
+    }
+}
+
 /// A killed log with a signed entry about anna, and unsigned entries with receipts about bert and
 /// carl.
 fn killed(folder: &Path) -> PathBuf {

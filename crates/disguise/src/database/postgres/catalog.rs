@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
 use crate::database::{
-    Catalog, Column, Database as _, DatabaseError, ForeignKey, Matching, OnDelete, OnUpdate,
-    Property, Referrer, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
+    Catalog, Column, Database as _, DatabaseError, ForeignKey, LateElsewhere, Matching, OnDelete,
+    OnUpdate, Property, Referrer, note_constraints, note_primary_keys, note_triggers,
+    note_unique_keys,
 };
 
 /// The name of a row's place.
@@ -138,10 +139,13 @@ const FOREIGN_KEYS: &str = concat!("
 
 /// The tables that refer to tables of other schemas, or to such as others inherit from, by keys that
 /// may be deferred to the commit, each with the names of these keys. A query finds the rows of heirs
-/// in their table, and a key to it does not.
+/// in their table, and a key to it does not. Only in one table a name is that of one key.
 const REFERRING_ELSEWHERE: &str = concat!(
     "
-    SELECT c.relname::text, string_agg(format('%I.%I', n.nspname, k.conname), ', ')
+    SELECT c.relname::text, string_agg(format('%I.%I', n.nspname, k.conname), ', '),
+           bool_or(EXISTS (SELECT FROM pg_constraint o
+                            WHERE o.connamespace = k.connamespace AND o.conname = k.conname
+                              AND o.conparentid = 0 AND o.oid <> k.oid))::text
       FROM pg_constraint k
       JOIN pg_namespace n ON n.oid = k.connamespace
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
@@ -279,10 +283,13 @@ impl Postgres {
 
     fn note_referring_elsewhere(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         for row in self.query(REFERRING_ELSEWHERE, &[])? {
-            if let [table, keys] = row.as_slice()
+            if let [table, keys, is_ambiguous] = row.as_slice()
                 && let Some(table) = catalog.get_mut(&table.to_string())
             {
-                table.late_elsewhere = Some(keys.to_string());
+                table.late_elsewhere = match is_ambiguous.to_string().as_str() {
+                    "false" => LateElsewhere::Named(keys.to_string()),
+                    _ => LateElsewhere::Ambiguous,
+                };
             }
         }
         Ok(())

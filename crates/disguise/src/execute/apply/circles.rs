@@ -153,8 +153,11 @@ fn is_firm(live: &ResolvedSchema, from: &Node<'_>, edge: &Edge) -> bool {
         return !may_begin(live, from.table, edge);
     }
     // A shared row comes back with the first of its owners, and placeholders for the others.
-    let lacks = |it: &String| from.table.may_lack(it);
-    from.holders.len() == 1 && !edge.reference.columns.iter().all(lacks)
+    let is_shared = from.holders.len() > 1;
+    let may_lack = |it: &String| {
+        from.table.may_lack(it) || (is_shared && from.table.owners.iter().any(|owner| owner == it))
+    };
+    !edge.reference.columns.iter().all(may_lack)
 }
 
 /// The refusal of a circle of which no row can come back first.

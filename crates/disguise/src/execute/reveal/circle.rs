@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::counted;
-use super::late_keys::check_elsewhere;
+use super::late_keys::{Elsewhere, all_hold, check_elsewhere};
 use super::put_back::{WholeRows, lacking, names_one_of};
 use super::savepoint::Savepoint;
 use super::stored_rows::is_of_tenant;
@@ -83,10 +83,20 @@ impl<'a> Circles<'_, 'a> {
         // The database would refuse the commit where a row refers to nothing by a key out of sight.
         let tables = groups.iter().filter(|it| !it.rows.is_empty());
         let tables = tables.map(|it| it.table);
-        let checked = check_elsewhere(self.work.owners.database, tables)?;
-        let is_back = checked != Some(false) && self.insert_all(&mut groups, &there, &spelled)?;
-        if checked == Some(true) {
-            let late = self.work.owners.database.defer_foreign_keys();
+        let elsewhere = check_elsewhere(self.work.owners.database, tables)?;
+        if elsewhere == Elsewhere::Violated {
+            return Ok(false);
+        }
+        let doing = "putting back rows that refer to other schemas";
+        let point = Savepoint::set(self.work.owners.database, "probity_elsewhere", doing)?;
+        let mut is_back = self.insert_all(&mut groups, &there, &spelled)?;
+        let database = &mut *self.work.owners.database;
+        if is_back && elsewhere == Elsewhere::Together {
+            is_back = all_hold(database)?;
+        }
+        point.end(database, is_back)?;
+        if elsewhere == Elsewhere::AtOnce {
+            let late = database.defer_foreign_keys();
             late.doing("deferring foreign keys")?;
         }
         if !is_back {

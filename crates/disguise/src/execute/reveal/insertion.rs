@@ -11,6 +11,7 @@ use super::savepoint::Savepoint;
 use super::stored_rows::{identities, moved_away};
 use super::unseen_keys::has_own_unseen;
 use super::write_back::WriteBack;
+use crate::database::LateElsewhere;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedTable};
@@ -63,7 +64,7 @@ impl WriteBack<'_> {
         refused: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
         // Nothing else looks at keys to tables of other schemas before the commit.
-        let is_late = table.catalog.late_elsewhere.is_some();
+        let is_late = table.catalog.late_elsewhere != LateElsewhere::None;
         let done = checked_at_once(self.database, is_late, |database| {
             let mut checked = WriteBack {
                 database,

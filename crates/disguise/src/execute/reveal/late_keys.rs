@@ -8,7 +8,7 @@ use super::report::KeptReason;
 use super::unseen_keys::has_unseen_keys;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::database::{DatabaseErrorKind, ForeignKey, OnUpdate};
+use crate::database::{DatabaseErrorKind, ForeignKey, LateElsewhere, OnUpdate};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{may_empty, referred};
 use crate::records::section::Modified;
@@ -114,20 +114,49 @@ pub(super) fn checked_at_once<T>(
     Ok(Some(done))
 }
 
+/// The way in which keys out of sight are checked before the commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// There are none.
+    Nothing,
+    /// With each statement, until they are deferred again.
+    AtOnce,
+    /// All keys together, once all rows are in.
+    Together,
+    /// Not at all: one is violated already.
+    Violated,
+}
+
 /// Has the database check at once those keys of `tables` at which nothing else looks before the
-/// commit, until they are deferred again. Returns nothing where no table has such keys, and false
-/// where one is violated already.
+/// commit, where their names are theirs alone.
 pub(super) fn check_elsewhere<'t>(
     database: &mut dyn TenantConnection,
     tables: impl Iterator<Item = &'t ResolvedTable>,
-) -> Result<Option<bool>, Error> {
-    let keys = tables.filter_map(|it| it.catalog.late_elsewhere.as_deref());
-    let keys: BTreeSet<&str> = keys.collect();
-    if keys.is_empty() {
-        return Ok(None);
+) -> Result<Elsewhere, Error> {
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for table in tables {
+        match &table.catalog.late_elsewhere {
+            LateElsewhere::None => {}
+            LateElsewhere::Named(keys) => drop(names.insert(keys)),
+            LateElsewhere::Ambiguous => return Ok(Elsewhere::Together),
+        }
     }
-    let names = keys.into_iter().collect::<Vec<_>>().join(", ");
-    begins(database, &format!("SET CONSTRAINTS {names} IMMEDIATE")).map(Some)
+    if names.is_empty() {
+        return Ok(Elsewhere::Nothing);
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let at_once = format!("SET CONSTRAINTS {names} IMMEDIATE");
+    Ok(if begins(database, &at_once)? {
+        Elsewhere::AtOnce
+    } else {
+        Elsewhere::Violated
+    })
+}
+
+/// Has the database check all keys now, and defer them again. Returns false where one is violated.
+pub(super) fn all_hold(database: &mut dyn TenantConnection) -> Result<bool, Error> {
+    let done = checked_at_once(database, true, |_| Ok(()))?;
+    Ok(done.is_some())
 }
 
 /// Has the database check keys at once. Returns false where one is violated.
@@ -192,7 +221,7 @@ fn own_keys<'t>(
 /// Returns whether a change of `column` may be refused at the commit for a key to or from a table
 /// out of reach.
 pub(super) fn is_late_elsewhere(table: &ResolvedTable, column: &str) -> bool {
-    table.catalog.late_elsewhere.is_some() || is_referred_late(table, Some(column))
+    table.catalog.late_elsewhere != LateElsewhere::None || is_referred_late(table, Some(column))
 }
 
 /// Returns whether tables out of reach refer to rows of this one by a key that is checked at the
