@@ -66,6 +66,7 @@ macro_rules! for_every_claim {
             a_row_waits_for_one_to_which_a_column_worked_out_leads
             a_row_whose_parent_leads_nowhere_waits_with_it
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
+            a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
             a_value_stays_where_rows_refer_to_a_column_worked_out_of_it
             a_circle_over_a_column_worked_out_goes_back

@@ -8,11 +8,12 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 
 use super::unawaited::{Bags, Found, folded, removed_tables, rows_of};
+use super::worked_out::WorkedOut;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, picked, whole_key};
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::spelling::alike;
 
 /// Removed rows, with the references among them.
@@ -23,8 +24,22 @@ struct Node<'n> {
     table: &'n ResolvedTable,
     columns: &'n [String],
     row: &'n [Value],
+    /// Its values that the database worked out.
+    worked_out: Option<&'n BTreeMap<String, Value>>,
     /// The principals whose bags have it.
     holders: BTreeSet<&'n Vec<u8>>,
+}
+
+impl Node<'_> {
+    /// Returns its values in `columns`, unless one is NULL.
+    fn key(&self, columns: &[String]) -> Option<Vec<Value>> {
+        let value = |column: &String| {
+            let recorded = at(self.columns, self.row, column);
+            recorded.or_else(|| self.worked_out?.get(column)).cloned()
+        };
+        let key: Option<Vec<Value>> = columns.iter().map(value).collect();
+        key.filter(|key| !key.iter().any(Value::is_null))
+    }
 }
 
 /// A reference of one removed row to another.
@@ -44,7 +59,7 @@ struct Edge {
 pub(super) fn note_circles(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
-    bags: &Bags,
+    (bags, worked_out): (&Bags, &WorkedOut),
     found: &mut Found,
 ) -> Result<(), Error> {
     if bags.len() < 2 {
@@ -59,11 +74,13 @@ pub(super) fn note_circles(
     for table in groups.iter().flatten() {
         for (principal, columns, row) in rows_of(bags, &table.name) {
             let identity = encoded(&picked(columns, row, &table.identity));
+            let values = worked_out.get(&(table.name.clone(), identity.clone()));
             let node = *known.entry((&table.name, identity)).or_insert_with(|| {
                 graph.add_node(Node {
                     table,
                     columns,
                     row,
+                    worked_out: values,
                     holders: BTreeSet::new(),
                 })
             });
@@ -127,10 +144,8 @@ fn drop_unlike(
         let both = graph.node_weight(from).zip(graph.node_weight(to));
         let ((from, to), it) = both.zip(graph.edge_weight(edge)).ok_or_else(defect)?;
         let by = it.reference.to_columns.as_slice();
-        let key = whole_key(from.columns, from.row, &it.reference.columns);
-        let (key, keys) = key
-            .zip(whole_key(to.columns, to.row, by))
-            .ok_or_else(defect)?;
+        let key = from.key(&it.reference.columns);
+        let (key, keys) = key.zip(to.key(by)).ok_or_else(defect)?;
         let to = live.table(&it.reference.to_table).ok_or_else(defect)?;
         if alike(database, (to, by), &[key], &[keys])?.is_empty() {
             unlike.insert(edge);
@@ -193,7 +208,7 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
                     continue;
                 };
                 if is_of(node.table, &reference.to_table)
-                    && let Some(key) = whole_key(node.columns, node.row, &reference.to_columns)
+                    && let Some(key) = node.key(&reference.to_columns)
                 {
                     let named = targets.entry(folded(&key)).or_default();
                     named.push((at, encoded(&key)));
@@ -202,8 +217,7 @@ fn connect(live: &ResolvedSchema, group: &[&ResolvedTable], graph: &mut Graph<'_
             for at in graph.node_indices() {
                 let from = graph.node_weight(at);
                 let from = from.filter(|node| is_of(node.table, &table.name));
-                let key =
-                    from.and_then(|node| whole_key(node.columns, node.row, &reference.columns));
+                let key = from.and_then(|node| node.key(&reference.columns));
                 let Some(key) = key else { continue };
                 let name = encoded(&key);
                 for (to, named) in targets.get(&folded(&key)).into_iter().flatten() {
@@ -234,7 +248,7 @@ fn note_circle(live: &ResolvedSchema, graph: &Graph<'_>, circle: &[NodeIndex], f
             if !all.contains(&edge.target()) || !may_begin(live, from.table, edge.weight()) {
                 continue;
             }
-            let Some(key) = whole_key(from.columns, from.row, &reference.columns) else {
+            let Some(key) = from.key(&reference.columns) else {
                 continue;
             };
             // Rows that the same person has are waited for as long as that helps.

@@ -27,6 +27,7 @@ mod step_cursor;
 mod unawaited;
 mod under_placeholders;
 mod unlink;
+mod worked_out;
 
 pub(crate) use applier::{Applier, Inputs};
 pub(crate) use notes::Forgotten;

@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::principals::Principals;
+use super::worked_out::WorkedOut;
 use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::PublicKey;
 use crate::error::Error;
@@ -37,6 +38,8 @@ impl Forgotten {
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) bags: BTreeMap<Vec<u8>, Bag>,
+    /// Values of the removed rows that no record has.
+    pub(super) worked_out: WorkedOut,
     /// The number of noted rows and values.
     pub(super) noted: usize,
 }

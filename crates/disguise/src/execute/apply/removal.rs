@@ -83,6 +83,7 @@ impl Applier<'_> {
         } else {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &going)?;
         }
+        self.note_worked_out(table, &going)?;
         self.note_removed(number, table, &columns, plain)?;
         if whole {
             let gone = delete(self.database, &table.name, &step.chosen)?;

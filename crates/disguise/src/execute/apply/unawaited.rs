@@ -48,7 +48,8 @@ pub(super) fn note_unawaited(
 ) -> Result<(), Error> {
     let mut found = Found::default();
     note_dangling(database, live, &notes.bags, &mut found)?;
-    note_circles(database, live, &notes.bags, &mut found)?;
+    let removed = (&notes.bags, &notes.worked_out);
+    note_circles(database, live, removed, &mut found)?;
     for ((principal, table, columns), keys) in found.0 {
         let keys = keys.into_values().collect();
         let bag = notes.bag_of(principal)?;
