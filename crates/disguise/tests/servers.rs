@@ -228,6 +228,7 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres_elsewhere::a_key_to_another_schema_that_is_checked_late_keeps_one_row_back();
     of_postgres_elsewhere::a_key_to_another_schema_keeps_a_circle_back_and_nothing_else();
     of_postgres_elsewhere::a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circle_back();
+    of_postgres_elsewhere::a_deferred_trigger_waits_beside_a_key_to_another_schema();
     of_postgres_elsewhere::a_row_of_an_heir_is_no_row_to_refer_to();
     of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
     of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();

@@ -172,3 +172,44 @@ pub(crate) fn a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circ
         member.sql(&["DROP SCHEMA crm CASCADE"]);
     }
 }
+
+/// A deferred trigger of the application fired before the rows of another table for which it waits were in.
+pub(crate) fn a_deferred_trigger_waits_beside_a_key_to_another_schema() {
+    let mut database = connect();
+    for sql in [
+        "DROP SCHEMA IF EXISTS crm CASCADE",
+        "CREATE SCHEMA crm",
+        "CREATE TABLE crm.topics (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, \
+         topic BIGINT REFERENCES crm.topics DEFERRABLE INITIALLY DEFERRED)",
+        "CREATE TABLE lines (id BIGINT PRIMARY KEY, member BIGINT, \
+         note BIGINT NOT NULL REFERENCES notes)",
+        "CREATE FUNCTION has_line() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN IF NOT EXISTS (SELECT FROM lines WHERE note = new.id) THEN \
+         RAISE EXCEPTION ''no line''; END IF; RETURN NULL; END'",
+        "CREATE CONSTRAINT TRIGGER has_line AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION has_line()",
+        "INSERT INTO crm.topics VALUES (5)",
+        "INSERT INTO members VALUES (1), (2)",
+        "BEGIN",
+        "INSERT INTO notes VALUES (10, 1, 5)",
+        "INSERT INTO lines VALUES (20, 1, 10)",
+        "COMMIT",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let described = NOTES.replace(
+        "[[remove]]\ntable = \"notes\"",
+        "[tables.lines]\nowners = [\"member\"]\n[[remove]]\ntable = \"lines\"\n\
+         [[remove]]\ntable = \"notes\"",
+    );
+    let mut member = Member::of(database, &described);
+    let tables = ["members", "notes", "lines"];
+    let before = member.rows(tables);
+    let applied = member.leave();
+    let revealed = member.return_from(&applied);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    assert_eq!(member.rows(tables), before);
+    member.sql(&["DROP SCHEMA crm CASCADE"]);
+}

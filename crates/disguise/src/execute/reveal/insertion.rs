@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::late_keys::checked_at_once;
+use super::late_keys::{Elsewhere, check_elsewhere, checked_at_once};
 use super::own_circles::{Left, in_order};
 use super::put_back::Ready;
 use super::report::KeptReason;
@@ -11,9 +11,8 @@ use super::savepoint::Savepoint;
 use super::stored_rows::{identities, moved_away};
 use super::unseen_keys::has_own_unseen;
 use super::write_back::WriteBack;
-use crate::database::LateElsewhere;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::schema::{Reference, ResolvedTable};
 use crate::statements::lax;
 use crate::statements::row::{encoded, picked, whole_key};
@@ -64,7 +63,16 @@ impl WriteBack<'_> {
         refused: &mut Vec<(Vec<Value>, KeptReason)>,
     ) -> Result<usize, Error> {
         // Nothing else looks at keys to tables of other schemas before the commit.
-        let is_late = table.catalog.late_elsewhere != LateElsewhere::None;
+        let elsewhere = check_elsewhere(self.database, std::iter::once(table))?;
+        if elsewhere == Elsewhere::AtOnce {
+            let done = self.insert_ready(table, columns, ready, refused)?;
+            let late = self.database.defer_foreign_keys();
+            late.doing("deferring foreign keys")?;
+            return Ok(done);
+        }
+        // All keys together are no more than a second choice: constraint triggers wait for rows of
+        // other tables.
+        let is_late = elsewhere != Elsewhere::Nothing;
         let done = checked_at_once(self.database, is_late, |database| {
             let mut checked = WriteBack {
                 database,
