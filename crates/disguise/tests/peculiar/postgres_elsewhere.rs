@@ -83,7 +83,7 @@ pub(crate) fn a_row_of_an_heir_is_no_row_to_refer_to() {
     assert_eq!(member.rows(["members", "notes"]), before);
 }
 
-/// So it refused it where that row was in a circle of rows of its person.
+/// The database refused the whole reveal where that row was in a circle of rows of its person.
 pub(crate) fn a_key_to_another_schema_keeps_a_circle_back_and_nothing_else() {
     for nullable in ["", "NOT NULL"] {
         let mut database = connect();

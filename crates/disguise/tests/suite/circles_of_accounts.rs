@@ -6,7 +6,7 @@ use probity_disguise::{Dialect, Error};
 
 use super::society::Society;
 
-/// How a key is declared that the last statement of a transaction may complete.
+/// The declaration of a key that the last statement of a transaction may complete.
 fn late() -> &'static str {
     match crate::connect().dialect() {
         Dialect::Mysql => "",
@@ -79,7 +79,7 @@ pub(crate) fn a_circle_over_accounts_is_refused() {
     of_one.assert_as_before("of one person");
 }
 
-/// So did the accounts of two people who name each other.
+/// Accounts of two people who name each other waited for each other, for good.
 pub(crate) fn accounts_that_need_each_other_are_refused() {
     let boss = key("boss", "people");
     let statements = [

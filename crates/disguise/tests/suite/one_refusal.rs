@@ -104,7 +104,7 @@ pub(crate) fn a_sweep_goes_on_after_what_the_database_refuses() {
     assert_eq!(forum.engine.schedule().list(None).unwrap().len(), 1);
 }
 
-/// So it was where a trigger ended the statement with an error that says nothing of the row.
+/// Errors of a trigger that say nothing of the row ended it in the same way.
 pub(crate) fn a_decay_goes_on_after_whom_a_trigger_does_not_let_go() {
     let mut forum = forum();
     let trigger: &[&str] = match crate::connect().dialect() {
