@@ -566,7 +566,7 @@ fn application(at: &Path) {
 }
 
 /// A password on standard input was taken at its end only: a person on a terminal saw it as typed,
-/// and waited.
+/// and waited. A new one is asked for twice there.
 #[test]
 fn a_password_is_taken_at_the_end_of_its_line_and_not_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -576,7 +576,8 @@ fn a_password_is_taken_at_the_end_of_its_line_and_not_shown() {
     let register = "disguise register --db sqlite:app.db --user 19 --password-file -";
     let list = "disguise list --db sqlite:app.db --user 19 --credential -";
     let started = Instant::now();
-    for (args, shown) in [(register, "the password: "), (list, "the credential: ")] {
+    let new = ["the password: ", "the same password again: "];
+    for (args, prompts) in [(register, &new[..]), (list, &["the credential: "])] {
         let mut terminal = Command::new("script")
             .args(["-qec", &format!("{program} {args}"), "/dev/null"])
             .current_dir(at)
@@ -588,12 +589,14 @@ fn a_password_is_taken_at_the_end_of_its_line_and_not_shown() {
         let mut screen = terminal.stdout.take().unwrap();
         let mut seen = Vec::new();
         let mut byte = [0];
-        while !String::from_utf8_lossy(&seen).ends_with(shown) {
-            assert_eq!(screen.read(&mut byte).unwrap(), 1, "{seen:?}");
-            seen.extend(byte);
+        for prompt in prompts {
+            while !String::from_utf8_lossy(&seen).ends_with(prompt) {
+                assert_eq!(screen.read(&mut byte).unwrap(), 1, "{seen:?}");
+                seen.extend(byte);
+            }
+            // The terminal stays open behind the line.
+            typing.write_all(b"a long password\n").unwrap();
         }
-        // The terminal stays open behind the line.
-        typing.write_all(b"a long password\n").unwrap();
         screen.read_to_end(&mut seen).unwrap();
         let seen = String::from_utf8(seen).unwrap();
         assert!(terminal.wait().unwrap().success(), "{seen}");
