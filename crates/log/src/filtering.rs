@@ -84,7 +84,8 @@ impl<'a> Reading<'a> {
     }
 
     /// The sections of the last opened frame that are lost and may be about the requested subject.
-    /// Where nobody accepted that, an entry about it lacks other people, and is damaged too. Adds to `partly` each section that opens without some of its people, and their number.
+    /// An entry about it that lacks other people is damaged too, unless their loss was accepted. Adds
+    /// to `partly` each section that opens without some of its people, and their number.
     fn lost(&mut self, partly: &mut Vec<(u32, usize)>) -> Result<Vec<LostEntries>, LogError> {
         let mut all = Vec::new();
         for lost in self.opening.take_lost() {

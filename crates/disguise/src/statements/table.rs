@@ -353,10 +353,7 @@ pub(crate) fn try_insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    let into = (table.catalog.insert_into(), table.name.as_str());
-    let sql = insertion(database.dialect(), into, columns, rows.len());
-    let done = database.attempt(&sql, &rows.concat());
-    let done = inserted(done, rows.len())?;
+    let done = attempt_insertion(database, table, columns, rows)?;
     let Done::Passed(left) = done else {
         return Ok(done.outcome());
     };
@@ -388,10 +385,19 @@ pub(crate) fn insert_together(
     if rows.len() > rows_max(columns.len()) {
         return Ok(Inserted::Refused);
     }
+    Ok(attempt_insertion(database, table, columns, rows)?.outcome())
+}
+
+fn attempt_insertion(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Done, Error> {
     let into = (table.catalog.insert_into(), table.name.as_str());
     let sql = insertion(database.dialect(), into, columns, rows.len());
     let done = database.attempt(&sql, &rows.concat());
-    Ok(inserted(done, rows.len())?.outcome())
+    inserted(done, rows.len())
 }
 
 /// Returns the statement that inserts a number of rows; `into` is its start.

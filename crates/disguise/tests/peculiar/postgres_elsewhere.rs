@@ -9,6 +9,17 @@ use probity_disguise::Value;
 use crate::connect;
 use crate::suite::member::{Member, NOTES};
 
+/// Members, their notes and the rows of another table of theirs; a disguise removes all of them.
+fn notes_and(table: &str) -> String {
+    NOTES.replace(
+        "[[remove]]\ntable = \"notes\"",
+        &format!(
+            "[tables.{table}]\nowners = [\"member\"]\n[[remove]]\ntable = \"{table}\"\n\
+             [[remove]]\ntable = \"notes\""
+        ),
+    )
+}
+
 /// A row that the application removed in another schema kept everything of a record away: the
 /// database refused the whole reveal at the commit.
 pub(crate) fn a_key_to_another_schema_that_is_checked_late_keeps_one_row_back() {
@@ -151,11 +162,7 @@ pub(crate) fn a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circ
         ] {
             database.execute(sql, &[]).unwrap();
         }
-        let described = NOTES.replace(
-            "[[remove]]\ntable = \"notes\"",
-            "[tables.mates]\nowners = [\"member\"]\n[[remove]]\ntable = \"mates\"\n\
-             [[remove]]\ntable = \"notes\"",
-        );
+        let described = notes_and("mates");
         let mut member = Member::of(database, &described);
         let tables = ["members", "notes", "mates"];
         let before = member.rows(tables);
@@ -199,11 +206,7 @@ pub(crate) fn a_deferred_trigger_waits_beside_a_key_to_another_schema() {
     ] {
         database.execute(sql, &[]).unwrap();
     }
-    let described = NOTES.replace(
-        "[[remove]]\ntable = \"notes\"",
-        "[tables.lines]\nowners = [\"member\"]\n[[remove]]\ntable = \"lines\"\n\
-         [[remove]]\ntable = \"notes\"",
-    );
+    let described = notes_and("lines");
     let mut member = Member::of(database, &described);
     let tables = ["members", "notes", "lines"];
     let before = member.rows(tables);

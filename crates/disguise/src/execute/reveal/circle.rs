@@ -87,16 +87,18 @@ impl<'a> Circles<'_, 'a> {
         if elsewhere == Elsewhere::Violated {
             return Ok(false);
         }
-        let doing = "putting back rows that refer to other schemas";
-        let point = Savepoint::set(self.work.owners.database, "probity_elsewhere", doing)?;
-        let mut is_back = self.insert_all(&mut groups, &there, &spelled)?;
-        let database = &mut *self.work.owners.database;
-        if is_back && elsewhere == Elsewhere::Together {
-            is_back = all_hold(database)?;
-        }
-        point.end(database, is_back)?;
+        let is_back = if elsewhere == Elsewhere::Together {
+            let doing = "putting back rows that refer to other schemas";
+            let point = Savepoint::set(self.work.owners.database, "probity_elsewhere", doing)?;
+            let all = self.insert_all(&mut groups, &there, &spelled)?;
+            let is_back = all && all_hold(self.work.owners.database)?;
+            point.end(self.work.owners.database, is_back)?;
+            is_back
+        } else {
+            self.insert_all(&mut groups, &there, &spelled)?
+        };
         if elsewhere == Elsewhere::AtOnce {
-            let late = database.defer_foreign_keys();
+            let late = self.work.owners.database.defer_foreign_keys();
             late.doing("deferring foreign keys")?;
         }
         if !is_back {
