@@ -18,13 +18,13 @@ use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
 
 /// Frames of the log, each with a record of 192 bytes beside it: 29 MB of records, and as much of tiles.
 const FRAMES: u64 = 150_000;
-/// Address space given to the program, its code included, in KiB.
-const ADDRESS_SPACE: u64 = 72 << 10;
+/// Memory given to the program, without its code and stack, in KiB.
+const DATA: u64 = 32 << 10;
 
 /// Rows of a person: 130 MB where all of them are held.
 const ROWS: u32 = 400_000;
-/// Address space given to a disguise, in KiB.
-const DISGUISE_ADDRESS_SPACE: u64 = 120 << 10;
+/// Memory given to a disguise, in KiB.
+const DISGUISE_DATA: u64 = 88 << 10;
 
 /// Makes a log whose frames hold one entry each.
 fn many_frames(path: &Path) {
@@ -49,9 +49,9 @@ fn many_frames(path: &Path) {
 
 fn limited(folder: &Path, kibibytes: u64, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_probity");
-    let script = format!("ulimit -v {kibibytes} && exec {program} {arguments}");
+    let script = format!("ulimit -d {kibibytes} && exec {program} {arguments}");
     let mut command = Command::new("sh");
-    // For each thread the C library reserves 64 MiB of addresses that it hardly uses, and only where they happen to fit.
+    // With an arena for each thread, the memory taken depends on how the threads happen to run.
     command.env("MALLOC_ARENA_MAX", "1");
     command.args(["-c", &script]).current_dir(folder);
     command.output().unwrap()
@@ -115,7 +115,7 @@ fn leaves_and_returns(spec: Option<&str>, how: &str) {
     let before = likes(folder.path());
     let run = |arguments: &str| {
         let arguments = format!("disguise {arguments} --db {db}");
-        let done = limited(folder.path(), DISGUISE_ADDRESS_SPACE, &arguments);
+        let done = limited(folder.path(), DISGUISE_DATA, &arguments);
         let complaint = String::from_utf8(done.stderr).unwrap();
         assert!(done.status.success(), "{arguments}: {complaint}");
         String::from_utf8(done.stdout).unwrap()
@@ -139,12 +139,12 @@ fn leaves_and_returns(spec: Option<&str>, how: &str) {
 fn verification_takes_the_same_memory_however_many_frames_there_are() {
     let folder = tempfile::tempdir().unwrap();
     many_frames(&folder.path().join("log"));
-    let verified = limited(folder.path(), ADDRESS_SPACE, "verify log --jobs 2 --json");
+    let verified = limited(folder.path(), DATA, "verify log --jobs 2 --json");
     let said = String::from_utf8(verified.stdout).unwrap();
     let complaint = String::from_utf8(verified.stderr).unwrap();
     assert!(verified.status.success(), "{said}{complaint}");
     assert!(said.contains(&format!("\"frames\":{FRAMES},")), "{said}");
     // The limit is one: in a tenth of it not even the program fits.
-    let refused = limited(folder.path(), ADDRESS_SPACE / 10, "verify log");
+    let refused = limited(folder.path(), DATA / 10, "verify log");
     assert!(!refused.status.success());
 }
