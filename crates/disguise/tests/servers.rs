@@ -224,6 +224,7 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::keys_of_other_schemas_that_are_checked_late_refuse_no_reveal();
     of_postgres_circles::a_refused_row_keeps_no_circle_of_other_rows_away();
     of_postgres_circles::a_circle_comes_back_to_a_table_with_a_trigger();
+    of_postgres_circles::a_circle_by_keys_that_no_record_shows_comes_back();
     of_postgres_circles::of_two_reveals_at_once_one_is_tried_again();
     of_postgres_elsewhere::a_key_to_another_schema_that_is_checked_late_keeps_one_row_back();
     of_postgres_elsewhere::a_key_to_another_schema_keeps_a_circle_back_and_nothing_else();

@@ -91,6 +91,9 @@ pub struct ForeignKey {
     pub is_deferrable: bool,
     /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
+    /// True if rows may be there that refer to nothing, from before the key or from when it was not
+    /// enforced.
+    pub may_lead_nowhere: bool,
     /// The rows that refer to none.
     pub matching: Matching,
     /// The action when the columns referred to change.

@@ -174,6 +174,16 @@ impl ResolvedTable {
         })
     }
 
+    /// Returns whether rows may be there whose reference leads nowhere.
+    pub(crate) fn may_lead_nowhere(&self, reference: &Reference) -> bool {
+        self.catalog.foreign_keys.iter().all(|key| {
+            let is_it = key.columns == reference.columns
+                && key.to_table == reference.to_table
+                && key.to_columns == reference.to_columns;
+            !is_it || key.may_lead_nowhere
+        })
+    }
+
     /// Returns whether `column` is part of a key that the database refuses to be NULL in part.
     pub(crate) fn is_matched_full(&self, column: &String) -> bool {
         let mut keys = self.catalog.foreign_keys.iter();
@@ -187,6 +197,11 @@ impl ResolvedTable {
     pub(crate) fn refers_to_itself(&self) -> bool {
         let mut keys = self.catalog.foreign_keys.iter();
         keys.any(|key| key.to_table == self.name)
+    }
+
+    /// Returns whether the database works out one of `columns`, which no record has then.
+    pub(crate) fn works_out(&self, columns: &[String]) -> bool {
+        columns.iter().any(|it| self.catalog.column(it).is_none())
     }
 
     /// Returns whether a row may do without the reader whom `column` names.

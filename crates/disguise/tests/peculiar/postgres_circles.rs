@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
+use std::collections::BTreeSet;
 use std::sync::Barrier;
 
 use probity_disguise::database::Postgres;
@@ -72,6 +73,45 @@ pub(crate) fn a_circle_comes_back_to_a_table_with_a_trigger() {
     member.sql(&["DELETE FROM members WHERE id = 9"]);
     assert!(member.return_from(&applied).is_complete());
     assert_eq!(member.rows(["members", "notes"]), before);
+}
+
+/// Keys of a circle that are spelled in two ways, or lead to a column which the database works out,
+/// made its rows wait for each other for good.
+pub(crate) fn a_circle_by_keys_that_no_record_shows_comes_back() {
+    let made = [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id NUMERIC PRIMARY KEY, member BIGINT REFERENCES members, \
+         next NUMERIC NOT NULL REFERENCES notes, code BIGINT UNIQUE)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (1, 1, 2.0, NULL), (2, 1, 3.00, NULL), (3, 1, 1.0, NULL), \
+         (4, 1, 3.0, NULL), (5, 1, 6.0, 50), (6, 1, 5.0, NULL)",
+    ];
+    let worked_out = [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT REFERENCES members, \
+         next BIGINT NOT NULL, code BIGINT UNIQUE, \
+         sign BIGINT GENERATED ALWAYS AS (id + 100) STORED UNIQUE)",
+        "ALTER TABLE notes ADD FOREIGN KEY (next) REFERENCES notes (sign)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (1, 1, 102), (2, 1, 103), (3, 1, 101), (4, 1, 103)",
+    ];
+    for made in [made.as_slice(), &worked_out] {
+        let mut database = connect();
+        for sql in made {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut member = Member::of(database, NOTES);
+        let before = member.rows(["members", "notes"]);
+        let applied = member.leave();
+        if before.iter().map(BTreeSet::len).sum::<usize>() > 6 {
+            member.sql(&["INSERT INTO notes VALUES (20, 2, 20, 50)"]);
+            assert_eq!(kept(&mut member, &applied), ["5", "6"]);
+            member.sql(&["DELETE FROM notes WHERE id = 20"]);
+        }
+        let revealed = member.return_from(&applied);
+        assert!(revealed.is_complete(), "{:?}", revealed.kept);
+        assert_eq!(member.rows(["members", "notes"]), before);
+    }
 }
 
 fn request(key: &SecretKey, id: DisguiseId) -> RevealRequest<'_> {

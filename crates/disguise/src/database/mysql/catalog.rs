@@ -235,6 +235,7 @@ impl Mysql {
                     on_delete,
                     is_deferrable: false,
                     is_checked_late: false,
+                    may_lead_nowhere: true,
                     matching: Matching::Simple,
                     on_update,
                 });

@@ -126,7 +126,7 @@ const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
            format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
            (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text, k.condeferrable::text,
-           (k.confmatchtype = 'f')::text
+           (k.confmatchtype = 'f')::text, k.convalidated::text
       FROM pg_constraint k
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -312,7 +312,7 @@ impl Postgres {
             else {
                 continue;
             };
-            let [is_deferrable, on_update, is_late, is_full] = rest else {
+            let [is_deferrable, on_update, is_late, is_full, is_valid] = rest else {
                 continue;
             };
             let is_checked_late = is_late.to_string() == "true";
@@ -340,6 +340,7 @@ impl Postgres {
                     on_delete,
                     is_deferrable: is_deferrable.to_string() == "true",
                     is_checked_late,
+                    may_lead_nowhere: is_valid.to_string() != "true",
                     matching,
                     on_update,
                 });

@@ -7,7 +7,6 @@ use std::error::Error as StdError;
 use std::io;
 use std::ops::ControlFlow;
 
-use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
@@ -317,9 +316,7 @@ impl Database for Postgres {
             return Ok(());
         };
         let refused = refused(error);
-        if refused.kind == DatabaseErrorKind::Conflict
-            || self.control("ROLLBACK TO probity_deferred").is_err()
-        {
+        if is_passing(&refused) || self.control("ROLLBACK TO probity_deferred").is_err() {
             return Err(refused);
         }
         // A trigger names no constraint, so each is asked.
@@ -329,7 +326,7 @@ impl Database for Postgres {
             };
             let one = format!("SET CONSTRAINTS {name} IMMEDIATE");
             if let Err(error) = self.client.batch_execute(&one) {
-                return Err(refused_by(&error, place));
+                return Err(refused_by(error, place));
             }
         }
         Err(refused)
@@ -503,10 +500,22 @@ fn refused(error: postgres::Error) -> DatabaseError {
     }
 }
 
+/// Returns whether an error comes of other transactions alone.
+fn is_passing(error: &DatabaseError) -> bool {
+    matches!(
+        error.kind,
+        DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict
+    )
+}
+
 /// Returns the error of what the constraint at `place` refuses when it is checked at last.
-fn refused_by(error: &postgres::Error, place: &str) -> DatabaseError {
-    let code = error.code().map(SqlState::code).unwrap_or_default();
-    let meaning = wording::of_postgres(code);
+fn refused_by(error: postgres::Error, place: &str) -> DatabaseError {
+    let code = error.code().map(|code| code.code().to_owned());
+    let refused = refused(error);
+    let Some(code) = code.filter(|_| !is_passing(&refused)) else {
+        return refused;
+    };
+    let meaning = wording::of_postgres(&code);
     DatabaseError {
         kind: DatabaseErrorKind::Constraint,
         message: format!("{place}, which is checked at the commit: {meaning} (SQLSTATE {code})"),

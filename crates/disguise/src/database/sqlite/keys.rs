@@ -27,6 +27,7 @@ impl Sqlite {
                     // `RESTRICT` is never put off, whatever else is.
                     is_deferrable: action == "NO ACTION",
                     is_checked_late: true,
+                    may_lead_nowhere: true,
                     // It reads `MATCH FULL` and does not enforce it.
                     matching: Matching::Simple,
                     on_update: OnUpdate::of(&row.get::<_, String>(5)?),

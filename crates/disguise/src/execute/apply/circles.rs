@@ -8,12 +8,12 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef as _;
 
 use super::unawaited::{Bags, Found, folded, removed_tables, rows_of};
-use super::worked_out::WorkedOut;
+use super::worked_out::{WorkedOut, removed_key};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{at, encoded, picked};
+use crate::statements::row::{encoded, picked};
 use crate::statements::spelling::alike;
 
 /// Removed rows, with the references among them.
@@ -24,8 +24,7 @@ struct Node<'n> {
     table: &'n ResolvedTable,
     columns: &'n [String],
     row: &'n [Value],
-    /// Its values that the database worked out.
-    worked_out: Option<&'n BTreeMap<String, Value>>,
+    worked_out: &'n WorkedOut,
     /// The principals whose bags have it.
     holders: BTreeSet<&'n Vec<u8>>,
 }
@@ -33,12 +32,8 @@ struct Node<'n> {
 impl Node<'_> {
     /// Returns its values in `columns`, unless one is NULL.
     fn key(&self, columns: &[String]) -> Option<Vec<Value>> {
-        let value = |column: &String| {
-            let recorded = at(self.columns, self.row, column);
-            recorded.or_else(|| self.worked_out?.get(column)).cloned()
-        };
-        let key: Option<Vec<Value>> = columns.iter().map(value).collect();
-        key.filter(|key| !key.iter().any(Value::is_null))
+        let of = (self.table, self.worked_out);
+        removed_key(of, (self.columns, self.row), columns)
     }
 }
 
@@ -74,13 +69,12 @@ pub(super) fn note_circles(
     for table in groups.iter().flatten() {
         for (principal, columns, row) in rows_of(bags, &table.name) {
             let identity = encoded(&picked(columns, row, &table.identity));
-            let values = worked_out.get(&(table.name.clone(), identity.clone()));
             let node = *known.entry((&table.name, identity)).or_insert_with(|| {
                 graph.add_node(Node {
                     table,
                     columns,
                     row,
-                    worked_out: values,
+                    worked_out,
                     holders: BTreeSet::new(),
                 })
             });

@@ -7,13 +7,14 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::circles::note_circles;
 use super::notes::Notes;
+use super::worked_out::{WorkedOut, removed_key};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
 use crate::records::unawaited::Unawaited;
 use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, whole_key};
+use crate::statements::row::encoded;
 use crate::statements::table::present;
 
 /// The bags of a transaction, by their principals.
@@ -47,8 +48,8 @@ pub(super) fn note_unawaited(
     notes: &mut Notes,
 ) -> Result<(), Error> {
     let mut found = Found::default();
-    note_dangling(database, live, &notes.bags, &mut found)?;
     let removed = (&notes.bags, &notes.worked_out);
+    note_dangling(database, live, removed, &mut found)?;
     note_circles(database, live, removed, &mut found)?;
     for ((principal, table, columns), keys) in found.0 {
         let keys = keys.into_values().collect();
@@ -62,24 +63,26 @@ pub(super) fn note_unawaited(
     Ok(())
 }
 
-/// Finds the references of removed rows that only the description says and that led nowhere
-/// when the rows went. Rows that went in the same transaction were there.
+/// Finds the references of removed rows that led nowhere when the rows went: those that only the
+/// description says, and those that the database did not enforce for all rows. Rows that went in the
+/// same transaction were there.
 fn note_dangling(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
-    bags: &Bags,
+    (bags, worked_out): (&Bags, &WorkedOut),
     found: &mut Found,
 ) -> Result<(), Error> {
-    let mut said = Vec::new();
+    let mut doubtful = Vec::new();
     for table in removed_tables(live, bags) {
         let references = table.references.iter();
-        let references = references.filter(|it| !table.declares(it));
-        said.extend(references.map(|it| (table, it)));
+        let references = references.filter(|it| table.may_lead_nowhere(it));
+        doubtful.extend(references.map(|it| (table, it)));
     }
-    for (table, reference) in said {
+    for (table, reference) in doubtful {
         let mut by_key: BTreeMap<Vec<u8>, Referring<'_>> = BTreeMap::new();
         for (principal, columns, row) in rows_of(bags, &table.name) {
-            if let Some(key) = whole_key(columns, row, &reference.columns) {
+            let of = (table, worked_out);
+            if let Some(key) = removed_key(of, (columns, row), &reference.columns) {
                 let all = by_key.entry(encoded(&key));
                 let (_, principals) = all.or_insert_with(|| (key, BTreeSet::new()));
                 principals.insert(principal);
@@ -92,8 +95,11 @@ fn note_dangling(
         if by_key.is_empty() {
             continue;
         }
-        let gone = rows_of(bags, &reference.to_table);
-        let gone = gone.filter_map(|(_, columns, row)| whole_key(columns, row, by));
+        let to = live.table(&reference.to_table).into_iter();
+        let gone = to.flat_map(|to| rows_of(bags, &to.name).map(move |row| (to, row)));
+        let gone = gone.filter_map(|(to, (_, columns, row))| {
+            removed_key((to, worked_out), (columns, row), by)
+        });
         // Rows of another spelling, which the database may take for the same, are not waited for.
         // The other way round, a row would wait for good for one that it never meant.
         let gone: BTreeSet<Vec<u8>> = gone.map(|key| encoded(&key)).collect();

@@ -7,7 +7,7 @@ use super::applier::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{ResolvedSchema, ResolvedTable};
-use crate::statements::row::{encoded, picked};
+use crate::statements::row::{at, encoded, picked, whole_key};
 use crate::statements::table::select_keys;
 
 /// Such values by their columns, for each row by its table and key.
@@ -38,13 +38,34 @@ impl Applier<'_> {
     }
 }
 
+/// Returns the values of a removed row of `table` in the columns `by`, those that the database worked
+/// out among them, unless one is NULL.
+pub(super) fn removed_key(
+    (table, worked_out): (&ResolvedTable, &WorkedOut),
+    (columns, row): (&[String], &[Value]),
+    by: &[String],
+) -> Option<Vec<Value>> {
+    if !table.works_out(by) {
+        return whole_key(columns, row, by);
+    }
+    let identity = encoded(&picked(columns, row, &table.identity));
+    let values = worked_out.get(&(table.name.clone(), identity))?;
+    let value = |column: &String| {
+        at(columns, row, column)
+            .or_else(|| values.get(column))
+            .cloned()
+    };
+    let key: Option<Vec<Value>> = by.iter().map(value).collect();
+    key.filter(|key| !key.iter().any(Value::is_null))
+}
+
 /// Returns the columns of foreign keys from and to a table that the database works out.
 fn in_keys(live: &ResolvedSchema, table: &ResolvedTable) -> Vec<String> {
     let own = table.references.iter().flat_map(|it| &it.columns);
     let others = live.tables.values().flat_map(|it| &it.references);
     let others = others.filter(|it| it.to_table == table.name);
     let all = own.chain(others.flat_map(|it| &it.to_columns));
-    let unseen = all.filter(|it| table.catalog.column(it).is_none());
+    let unseen = all.filter(|it| table.works_out(std::slice::from_ref(*it)));
     let unseen: BTreeSet<&String> = unseen.collect();
     unseen.into_iter().cloned().collect()
 }

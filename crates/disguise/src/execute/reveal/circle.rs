@@ -60,6 +60,14 @@ pub(super) struct Waiting {
     pub(super) emptied: Vec<String>,
 }
 
+impl Waiting {
+    /// Notes that the row is in, with all its references.
+    pub(super) fn came_whole(&mut self) {
+        self.is_in = true;
+        self.emptied.clear();
+    }
+}
+
 /// Whole rows that are gone, each with its slot if it is shared.
 type Gone = Vec<(Vec<Value>, Option<Vec<u8>>)>;
 
@@ -374,11 +382,26 @@ impl<'a> Circles<'_, 'a> {
         Ok(spelled)
     }
 
+    /// Returns the references to columns of waiting rows that the database works out. Nothing tells
+    /// before the rows are in whether one of them is meant.
+    pub(super) fn hidden(&self, groups: &[Group<'_>]) -> Vec<Reference> {
+        let all = groups.iter().flat_map(|group| &group.references);
+        let is_hidden = |reference: &&Reference| {
+            let mut to = groups.iter();
+            to.any(|group| {
+                let is_to = group.table.name == reference.to_table;
+                is_to && !group.rows.is_empty() && group.table.works_out(&reference.to_columns)
+            })
+        };
+        all.filter(is_hidden).cloned().collect()
+    }
+
     /// Keeps only rows all of whose parents exist or are among the remaining rows, or which do not
     /// wait for them.
     fn narrow(&self, groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         loop {
             let among = among(groups, |_| true);
+            let hidden = self.hidden(groups);
             // A row whose column is emptied may be the parent of others by that column.
             let changed = Cell::new(false);
             for (group, there) in groups.iter_mut().zip(there) {
@@ -398,11 +421,15 @@ impl<'a> Circles<'_, 'a> {
                         self.work
                             .waits
                             .without(self.work.owners.people.live, of, reference, &key);
-                    if let Without::Empty(column) = without {
-                        put(columns, row, column, Value::Null);
-                        changed.set(true);
+                    match without {
+                        Without::Dangles => true,
+                        Without::Empty(column) => {
+                            put(columns, row, column, Value::Null);
+                            changed.set(true);
+                            true
+                        }
+                        Without::Waits => hidden.contains(reference),
                     }
-                    without != Without::Waits
                 };
                 let references = &group.references;
                 group.rows.retain_mut(|it| {

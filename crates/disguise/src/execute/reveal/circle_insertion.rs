@@ -13,7 +13,7 @@ use crate::schema::{Reference, ResolvedSchema, ResolvedTable};
 use crate::statements::lax;
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{encoded, picked, put};
-use crate::statements::table::{Inserted, try_insert};
+use crate::statements::table::{Inserted, present, try_insert};
 
 impl Circles<'_, '_> {
     /// Inserts rows, repeatedly while that brings more in. Returns whether all are in.
@@ -49,6 +49,9 @@ impl Circles<'_, '_> {
                     all &= it.is_in;
                 }
             }
+            if !all && !helped {
+                helped = self.insert_own_circles(groups, spelled)?;
+            }
             if all || !helped {
                 return Ok(all);
             }
@@ -77,23 +80,34 @@ impl Circles<'_, '_> {
         Ok(())
     }
 
-    /// Notes rows as not in that refer to nothing by a column which the database works out. Returns
-    /// whether there are none.
+    /// Notes rows as not in that refer to nothing by a column, or to one, which the database works
+    /// out. Returns whether there are none.
     pub(super) fn all_lead_on(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
+        let hidden = self.hidden(groups);
         let mut all = true;
         for group in groups {
-            let key = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
-            let keys: Vec<Vec<Value>> = group.rows.iter().map(key).collect();
+            let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
+            let keys: Vec<Vec<Value>> = group.rows.iter().map(identity).collect();
             let nowhere = self
                 .work
                 .write_back()
                 .late_keys()
                 .leading_nowhere(group.table, &keys)?;
             for it in &mut group.rows {
-                let key = picked(&group.columns, &it.row, &group.table.identity);
-                it.is_in = !nowhere.contains(&encoded(&key));
-                all &= it.is_in;
+                it.is_in = !nowhere.contains(&encoded(&identity(it)));
             }
+            for reference in group.references.iter().filter(|it| hidden.contains(it)) {
+                let of = |it: &Waiting| key((group.table, &group.columns), reference, &it.row);
+                let keys: Vec<Vec<Value>> = group.rows.iter().filter_map(of).collect();
+                let by = &reference.to_columns;
+                let there = present(self.work.owners.database, &reference.to_table, by, &keys)?;
+                for it in &mut group.rows {
+                    it.is_in &= of(it).is_none_or(|key| {
+                        group.dangling.allows(reference, &key) || there.contains(&encoded(&key))
+                    });
+                }
+            }
+            all &= group.rows.iter().all(|it| it.is_in);
         }
         Ok(all)
     }

@@ -196,10 +196,9 @@ impl WriteBack<'_> {
         there: &mut Ready,
         mut may_be_others: bool,
     ) -> Result<Vec<Vec<Value>>, Error> {
-        // The others lead to columns that the database works out, and no record has.
-        let has = |names: &[String]| names.iter().all(|it| columns.contains(it));
+        // The others lead to columns that no record has.
         let own = table.references.iter();
-        let own = own.filter(|it| it.to_table == table.name && has(&it.to_columns));
+        let own = own.filter(|it| it.to_table == table.name && !table.works_out(&it.to_columns));
         let own: Vec<&Reference> = own.collect();
         let mut orphans = Vec::new();
         while !lost.is_empty() {

@@ -131,7 +131,7 @@ fn unseen_to<'t>(
         keys.map(move |key| (child, key))
     });
     keys.filter(move |(_, key)| {
-        key.to_table == table.name && key.is_checked_late && is_unseen(table, &key.to_columns)
+        key.to_table == table.name && key.is_checked_late && table.works_out(&key.to_columns)
     })
 }
 
@@ -145,11 +145,7 @@ pub(super) fn has_own_unseen(table: &ResolvedTable) -> bool {
 fn own_unseen(table: &ResolvedTable) -> impl Iterator<Item = &ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(|key| {
-        let is_to_unseen = key.to_table == table.name && is_unseen(table, &key.to_columns);
-        key.is_checked_late && (is_to_unseen || is_unseen(table, &key.columns))
+        let is_to_unseen = key.to_table == table.name && table.works_out(&key.to_columns);
+        key.is_checked_late && (is_to_unseen || table.works_out(&key.columns))
     })
-}
-
-fn is_unseen(table: &ResolvedTable, columns: &[String]) -> bool {
-    columns.iter().any(|it| table.catalog.column(it).is_none())
 }
