@@ -47,6 +47,12 @@ pub enum Error {
     /// The database was never prepared by [`Engine::install`](crate::Engine::install).
     #[error("the database has no disguise tables, install them first")]
     NotInstalled,
+    /// A table of the engine was there and is gone. Nothing is done without it, because what it held would be missing unnoticed.
+    #[error("the database has lost table {table}, which holds what disguises need")]
+    RecordsLost {
+        /// The table.
+        table: &'static str,
+    },
     /// A person is registered already.
     #[error("the user is registered already")]
     AlreadyRegistered,
@@ -264,7 +270,9 @@ impl Error {
                 Other => !answers(),
                 Absent | Busy | Conflict => true,
             },
-            Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_) => true,
+            Self::Unsettled(_) | Self::NotInstalled | Self::RecordsLost { .. } | Self::Audit(_) => {
+                true
+            }
             _ => false,
         }
     }

@@ -14,6 +14,7 @@ use super::update_list::UpdateList;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::installation::lost_table;
 use crate::records::settings;
 use crate::records::subject::SubjectKey;
 use crate::schema::{Pseudo, Schema};
@@ -179,10 +180,16 @@ impl<D: Database> Engine<D> {
     /// Creates an engine with the description that [`Engine::install`] stored.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`] when there is none.
+    /// [`Error::NotInstalled`] when there is none, [`Error::RecordsLost`] when there was one.
     pub fn stored(mut database: D) -> Result<Self, Error> {
-        let (schema, pseudo) = stored_description(&mut database)?;
-        Ok(Self::new(database, schema, pseudo))
+        match stored_description(&mut database) {
+            Ok((schema, pseudo)) => Ok(Self::new(database, schema, pseudo)),
+            Err(Error::NotInstalled) => Err(match lost_table(&mut database)? {
+                Some(table) => Error::RecordsLost { table },
+                None => Error::NotInstalled,
+            }),
+            Err(error) => Err(error),
+        }
     }
 
     /// Creates an engine from the given description, the one in the specification, and for missing

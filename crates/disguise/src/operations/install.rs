@@ -13,7 +13,8 @@ impl<D: Database> Engine<D> {
     /// a reveal needs no file. Nothing of the application is changed.
     ///
     /// # Errors
-    /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
+    /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`],
+    /// [`Error::RecordsLost`].
     pub fn install(&mut self) -> Result<(), Error> {
         self.transactions.refresh()?;
         let application = &self.transactions.application;
@@ -23,6 +24,9 @@ impl<D: Database> Engine<D> {
             }
         })?;
         let database = &mut self.transactions.database;
+        if let Some(table) = installation::lost_table(database)? {
+            return Err(Error::RecordsLost { table });
+        }
         let installation = Installation::new(database.dialect(), &text);
         if installation.is_done(database)? {
             return Ok(());

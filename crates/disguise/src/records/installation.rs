@@ -10,14 +10,16 @@ use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect, Said}
 use crate::error::{Doing as _, Error};
 use crate::records::settings::{SALT, description, put_setting, setting};
 use crate::records::tables::{
-    ANSWERS, BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS, INTENTS, LOCATORS,
-    OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS, SHARED, SUCCESSIONS,
+    ANSWERS, BAGS, BESIDE_SETTINGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS,
+    INTENTS, LOCATORS, OF_EVERY_RELEASE, OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS,
+    SHARED, SUCCESSIONS,
 };
 
 /// The setting that says which tables there are.
 const LAYOUT: &[u8] = b"layout";
 /// Bytes of the hash of all tables.
 const LAYOUT_BYTES: usize = 16;
+const LOOKING: &str = "looking for the tables of disguises";
 
 /// The description and layout that a database is prepared for.
 pub(crate) struct Installation<'a> {
@@ -28,15 +30,9 @@ pub(crate) struct Installation<'a> {
 
 impl<'a> Installation<'a> {
     pub(crate) fn new(dialect: Dialect, description: &'a str) -> Self {
-        let mut hash = Sha256::new();
-        for statement in tables(dialect) {
-            hash.update(statement);
-            hash.update([0]);
-        }
-        let layout = hash.finalize().iter().copied().take(LAYOUT_BYTES).collect();
         Self {
             description,
-            layout,
+            layout: layout_of(dialect),
         }
     }
 
@@ -72,6 +68,51 @@ impl<'a> Installation<'a> {
             return Ok(());
         }
         put_setting(database, LAYOUT, &self.layout)
+    }
+}
+
+/// Returns a table that was there and is gone. Created anew, it would look as if nothing had ever
+/// been in it; without [`SETTINGS`], a new salt would hide what the others hold.
+pub(crate) fn lost_table(database: &mut dyn Database) -> Result<Option<&'static str>, Error> {
+    let salt = match setting(database, SALT) {
+        Err(Error::NotInstalled) => None,
+        salt => salt?,
+    };
+    if salt.is_none() {
+        for table in BESIDE_SETTINGS {
+            if has_rows(database, table)? == Some(true) {
+                return Ok(Some(SETTINGS));
+            }
+        }
+        return Ok(None);
+    }
+    let layout = setting(database, LAYOUT)?;
+    let is_current = layout == Some(layout_of(database.dialect()));
+    let expected: &[&str] = if is_current {
+        &BESIDE_SETTINGS
+    } else {
+        &OF_EVERY_RELEASE
+    };
+    let one = expected.iter();
+    let one = one.map(|table| format!("SELECT 1 FROM {table} WHERE 1 = 0"));
+    let all = one.collect::<Vec<_>>().join(" UNION ALL ");
+    match database.query(&all, &[]) {
+        Err(error) if error.kind == DatabaseErrorKind::Absent => {}
+        all => return all.doing(LOOKING).map(|_| None),
+    }
+    for table in expected {
+        if has_rows(database, table)?.is_none() {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether a table has rows; `None` if it is not there.
+fn has_rows(database: &mut dyn Database, table: &str) -> Result<Option<bool>, Error> {
+    match database.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]) {
+        Err(error) if error.kind == DatabaseErrorKind::Absent => Ok(None),
+        rows => rows.doing(LOOKING).map(|rows| Some(!rows.is_empty())),
     }
 }
 
@@ -124,6 +165,16 @@ pub(crate) fn unlock(database: &mut dyn Database) {
         // A connection that cannot say so is lost, and its locks with it.
         database.query(lock.give, &[]).unwrap_or_default();
     }
+}
+
+/// Returns a hash of all tables.
+fn layout_of(dialect: Dialect) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    for statement in tables(dialect) {
+        hash.update(statement);
+        hash.update([0]);
+    }
+    hash.finalize().iter().copied().take(LAYOUT_BYTES).collect()
 }
 
 fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
@@ -183,4 +234,25 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
         ),
     ]
     .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_that_must_be_there_are_those_that_are_created() {
+        for dialect in [Dialect::Sqlite, Dialect::Mysql, Dialect::Postgres] {
+            let created = tables(dialect);
+            let created = created.filter_map(|it| {
+                let name = it.strip_prefix("CREATE TABLE IF NOT EXISTS ")?;
+                name.split(' ').next().map(str::to_owned)
+            });
+            let mut created: Vec<String> = created.filter(|it| it != SETTINGS).collect();
+            created.sort();
+            let mut known = BESIDE_SETTINGS;
+            known.sort_unstable();
+            assert_eq!(created, known);
+        }
+    }
 }

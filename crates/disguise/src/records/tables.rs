@@ -22,6 +22,29 @@ pub(crate) const ANSWERS: &str = "probity_answers";
 pub(crate) const REFUSALS: &str = "probity_refusals";
 pub(crate) const SUCCESSIONS: &str = "probity_successions";
 
+/// The tables that every release has had: registrations, and what was hidden.
+pub(crate) const OF_EVERY_RELEASE: [&str; 5] = [PRINCIPALS, LOCATORS, BAGS, CREDENTIALS, SHARED];
+
+/// All tables but [`SETTINGS`].
+pub(crate) const BESIDE_SETTINGS: [&str; 16] = [
+    PRINCIPALS,
+    LOCATORS,
+    BAGS,
+    CREDENTIALS,
+    SHARED,
+    HOLDS,
+    DEADLINES,
+    FLEETING,
+    SCHEDULED,
+    DECAYED,
+    FORGOTTEN,
+    REFUSALS,
+    OPERATIONS,
+    INTENTS,
+    ANSWERS,
+    SUCCESSIONS,
+];
+
 /// Returns the error of a read; a missing table of the engine means that the database is not
 /// prepared for disguises.
 pub(crate) fn uninstalled(error: DatabaseError) -> Error {

@@ -14,9 +14,10 @@ use super::request::Request;
 use crate::crypto::random;
 use crate::database::tenant::{Tenant, TenantScope, TenantScoped};
 use crate::database::value::Value;
-use crate::database::{Database, Vocabulary};
+use crate::database::{Database, DatabaseErrorKind, Vocabulary};
 use crate::error::{Doing as _, Error};
 use crate::records::hold::cohort;
+use crate::records::installation::lost_table;
 use crate::records::subject::{Naming, SubjectKey};
 use crate::schema::{Pseudo, Schema};
 
@@ -234,11 +235,26 @@ impl<D: Database> Transactions<D> {
             Err(error) => {
                 // The first error is the one to report; a connection that cannot roll back is lost anyway.
                 self.database.rollback().unwrap_or_default();
-                return Err(error);
+                return Err(self.or_lost(error));
             }
         };
         self.commit()?;
         Ok(done)
+    }
+
+    /// Returns the error, or where a table was missing, and is one that was there before, that it was
+    /// lost.
+    fn or_lost(&mut self, error: Error) -> Error {
+        let is_absent = match &error {
+            Error::NotInstalled => true,
+            Error::Database { source, .. } => source.kind == DatabaseErrorKind::Absent,
+            _ => false,
+        };
+        let lost = is_absent.then(|| lost_table(&mut self.database.database));
+        match lost {
+            Some(Ok(Some(table))) => Error::RecordsLost { table },
+            _ => error,
+        }
     }
 
     /// Returns the admission that every transaction passes, if there is one.

@@ -139,7 +139,7 @@ pub(crate) fn a_new_key_and_a_reveal_in_part_keep_the_end() {
 }
 
 pub(crate) fn a_sweep_cut_at_any_statement_is_finished_by_the_next() {
-    for cut in 0.. {
+    for cut in (0..).step_by(crate::CUTS) {
         let mut forum = forum();
         let id = apply_until(&mut forum, GDPR, Some(1), 30);
         let kept = forum.apply(GDPR, Some(2), false).unwrap();

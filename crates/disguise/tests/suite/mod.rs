@@ -68,6 +68,7 @@ macro_rules! for_every_claim {
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
+            a_table_of_disguises_that_is_gone_is_said_and_not_made_anew
             a_circle_of_one_person_to_a_column_worked_out_goes_back
             a_circle_of_one_person_over_two_tables_to_a_column_worked_out_goes_back
             a_value_waits_for_a_row_to_which_a_column_worked_out_leads
@@ -473,6 +474,7 @@ mod joint_keys;
 mod known_readers;
 mod late_keys;
 mod led_nowhere;
+mod lost_tables;
 mod marks;
 mod meanwhile;
 pub(crate) mod member;
@@ -554,6 +556,7 @@ pub(crate) use joint_keys::*;
 pub(crate) use known_readers::*;
 pub(crate) use late_keys::*;
 pub(crate) use led_nowhere::*;
+pub(crate) use lost_tables::*;
 pub(crate) use marks::*;
 pub(crate) use meanwhile::*;
 pub(crate) use missed::*;

@@ -108,7 +108,7 @@ pub(crate) fn who_leaves_the_rows_of_somebody_back_leaves_no_id() {
              [[remove]]\ntable = \"logs\"\n[[remove]]\ntable = \"posts\"\n"
         ));
         let mut is_done = false;
-        for chunks in 0.. {
+        for chunks in (0..).step_by(crate::CUTS) {
             if is_done {
                 break;
             }

@@ -163,6 +163,9 @@ fn refused(error: Error) -> Failure {
         Error::NotInstalled => Some(
             "name the specification with --spec FILE once; register and apply store what it says",
         ),
+        Error::RecordsLost { .. } => Some(
+            "restore the table from a backup of the database: what is hidden does not come back without it; nothing was changed",
+        ),
         Error::Unregistered { .. } | Error::NotRegistered { .. } => {
             Some("give them a credential first: probity disguise register")
         }
