@@ -23,9 +23,9 @@ pub use execute::reveal::{Kept, KeptReason, RevealRequest, Revealed, Rows};
 pub use execute::update::{Mapping, Row, Update};
 pub use operations::{
     APPLY_ROWS, CHUNK_ROWS, Cells, Chunks, Decay, DecayRequest, Decayed, Difference, Engine,
-    Halted, HandOver, Hidden, HiddenChange, Holds, Listed, Missed, MissingOperation, Options,
-    People, Preview, Progress, REVEAL_BYTES, ReplayRequest, Replayability, Rowless, SWEEP_RECORDS,
-    Schedule, Swept, UpdateList, stored_description,
+    Exported, Halted, HandOver, Hidden, HiddenChange, Holds, Listed, Missed, MissingOperation,
+    Options, People, Preview, Progress, REVEAL_BYTES, ReplayRequest, Replayability, Rowless,
+    SWEEP_RECORDS, Schedule, Swept, UpdateList, stored_description,
 };
 pub use plan::cascade::Referring;
 pub use plan::step::PlannedStep;

@@ -382,7 +382,7 @@ impl From<Error> for Problem {
             Error::NoSuchHold => Kind::NoSuchHold,
             Error::NoSuchUser { .. } => Kind::NoSuchUser,
             Error::NotInstalled => Kind::NotInstalled,
-            Error::RecordsLost { .. } => Kind::DatabaseFailed,
+            Error::RecordsLost { .. } | Error::Unreadable { .. } => Kind::DatabaseFailed,
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,

@@ -53,6 +53,14 @@ pub enum Error {
         /// The table.
         table: &'static str,
     },
+    /// A part of a record in `probity_bags` is missing or damaged, and the operation needs it.
+    #[error(
+        "a record of disguise {disguise} cannot be read: a row of table probity_bags is missing or damaged"
+    )]
+    Unreadable {
+        /// The disguise.
+        disguise: DisguiseId,
+    },
     /// A person is registered already.
     #[error("the user is registered already")]
     AlreadyRegistered,

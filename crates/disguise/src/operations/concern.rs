@@ -51,16 +51,20 @@ pub(super) fn refuse_concerned<'r, D: Database>(
     let mut outcome = Ok(());
     let mut others = None;
     for it in records {
-        let bag = read(database, &updates, it)?;
+        // What cannot be read may concern anybody.
+        let Some(bag) = read(database, &updates, it)? else {
+            outcome = Concerned::Anybody.refuse_held(salt, held);
+            break;
+        };
         let mut removed = RemovedRows::default();
         concerned::note_removed(&mut removed, &bag);
         let mut people = concerned::people(database, live, (&bag, &removed))?;
         if matches!(people, Concerned::Anybody) {
             if others.is_none() {
                 let all = reach.iter().map(|it| read(database, &updates, it));
-                others = Some(all.collect::<Result<Vec<Bag>, Error>>()?);
+                others = Some(all.collect::<Result<Vec<Option<Bag>>, Error>>()?);
             }
-            for other in others.iter().flatten() {
+            for other in others.iter().flatten().flatten() {
                 concerned::note_removed(&mut removed, other);
             }
             people = concerned::people(database, live, (&bag, &removed))?;
@@ -94,13 +98,16 @@ pub(super) fn is_kept<D: Database>(
         Err(error) => Err(error),
     }
 }
-/// Reads a record in the form that later updates give it.
+
+/// Reads a record in the form that later updates give it, if it can be read.
 fn read(
     database: &mut dyn TenantConnection,
     updates: &Updates<'_>,
     record: &Reached,
-) -> Result<Bag, Error> {
-    let mut bag = record.read(database)?;
+) -> Result<Option<Bag>, Error> {
+    let Some(mut bag) = record.read(database)? else {
+        return Ok(None);
+    };
     updates.apply(database, &mut bag, record.found.locator.origin.updates)?;
-    Ok(bag)
+    Ok(Some(bag))
 }

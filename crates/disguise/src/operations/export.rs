@@ -133,6 +133,16 @@ pub struct Hidden {
     pub change: HiddenChange,
 }
 
+/// Everything that disguises hide of a person.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Exported {
+    /// The rows and values, the oldest disguise first.
+    pub hidden: Vec<Hidden>,
+    /// The disguises of which a record cannot be read, because a part of it is missing or damaged.
+    pub unreadable: BTreeSet<DisguiseId>,
+}
+
 impl<D: Database> Engine<D> {
     /// Returns everything that the disguises of the holder of `credential` hide, or one of them.
     /// The oldest come first, in the form that later updates give them. Nothing is changed, and an
@@ -147,23 +157,23 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
         id: Option<DisguiseId>,
         time: Timestamp,
-    ) -> Result<Vec<Hidden>, Error> {
+    ) -> Result<Exported, Error> {
         let key = id.map_or_else(String::new, |id| id.to_string());
         let asked = OperationRequest::new("disguise.export", key, Some(user), time);
         let options = &self.options;
         self.transactions.operation(&asked, |open| {
             // Updates note the new places of shared rows, for a reveal; here the notes are undone.
             control(&mut open.database, SAVEPOINT)?;
-            let hidden = hidden((open, options), (user, credential), id, time)?;
+            let exported = hidden((open, options), (user, credential), id, time)?;
             control(&mut open.database, BACK)?;
             control(&mut open.database, RELEASE)?;
             let mut rows: BTreeMap<String, u64> = BTreeMap::new();
-            for it in &hidden {
+            for it in &exported.hidden {
                 let count = rows.entry(it.table.clone()).or_default();
                 *count = count.saturating_add(1);
             }
             open.done(&asked, Payload::new().counting("rows", &rows))?;
-            Ok(hidden)
+            Ok(exported)
         })
     }
 }
@@ -174,7 +184,7 @@ fn hidden<D: Database>(
     (user, credential): (&Value, &Credential<'_>),
     id: Option<DisguiseId>,
     time: Timestamp,
-) -> Result<Vec<Hidden>, Error> {
+) -> Result<Exported, Error> {
     open.refresh()?;
     accounts::refuse_namesakes(open, Some(user))?;
     let (salt, holder) = holders::former(open, user, credential, options.key_cost)?;
@@ -214,9 +224,12 @@ fn hidden<D: Database>(
         gone: BTreeSet::new(),
     };
     let dialect = open.database.dialect();
-    let mut hidden = Vec::new();
+    let mut exported = Exported::default();
     for it in meant {
-        let mut bag = it.read(&mut open.database)?;
+        let Some(mut bag) = it.read(&mut open.database)? else {
+            exported.unreadable.insert(it.disguise());
+            continue;
+        };
         let origin = it.found.locator.origin;
         updates.apply(&mut open.database, &mut bag, origin.updates)?;
         for section in bag.sections {
@@ -230,16 +243,18 @@ fn hidden<D: Database>(
             let table = live.table(&section.table);
             let key = table.map(|it| it.identity.as_slice());
             let rows = changed(&mut open.database, key.unwrap_or_default(), section.change)?;
-            hidden.extend(rows.into_iter().map(|(mut identity, mut change)| {
-                if let Some(table) = table {
-                    shorten(dialect, &table.catalog, &mut identity);
-                    change.shorten(dialect, &table.catalog);
-                }
-                row(identity, change)
-            }));
+            exported
+                .hidden
+                .extend(rows.into_iter().map(|(mut identity, mut change)| {
+                    if let Some(table) = table {
+                        shorten(dialect, &table.catalog, &mut identity);
+                        change.shorten(dialect, &table.catalog);
+                    }
+                    row(identity, change)
+                }));
         }
     }
-    Ok(hidden)
+    Ok(exported)
 }
 
 /// Gives every number of a column with 32 bits the shortest digits that the column reads back as the

@@ -17,7 +17,7 @@ use crate::records::deadline::Cohorts;
 use crate::records::hold::{Held, cohort};
 use crate::records::holder::Holder;
 use crate::records::name::digits;
-use crate::records::principal::{needed_by_others, stored_for_others};
+use crate::records::principal::{Reached, needed_by_others, stored_for_others};
 use crate::records::receipt::Receipt;
 use crate::records::stored::Stored;
 use crate::records::{forgotten, name, registry, store};
@@ -52,7 +52,8 @@ impl<D: Database> Engine<D> {
                 .iter()
                 .filter(|it| it.found.locator.origin.disguise == id.0)
                 .collect();
-            if !meant.iter().any(|it| it.found.locator.changes) {
+            let counts = |it: &&Reached| it.found.locator.changes || it.is_damaged;
+            if !meant.iter().any(counts) {
                 return Err(Error::NoSuchDisguise);
             }
             let others = reach
@@ -70,17 +71,18 @@ impl<D: Database> Engine<D> {
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             let cohort = cohort(&salt, &user.principal());
             let mut ids = once::forget(database, &salt, cohort)?;
-            ids.append(&mut store::record_ids(&gone)?);
+            ids.append(&mut store::record_ids(database, &gone)?);
             let ended = ended_for(&mut open.database, BTreeSet::from([id]), &holder)?;
             let database = &mut open.database;
             let cohorts = Cohorts::of(database, &gone)?;
+            let bags = store::beginning(database, &gone)?.len();
             store::remove_bags(database, &salt, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
                 .map(|(bag, it)| stored_for_others(bag, it, user, cohorts.beside(&it.found)))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            let receipt = Receipt::new(time, Some(id), gone.len(), (open.tenant(), user))?;
+            let receipt = Receipt::new(time, Some(id), bags, (open.tenant(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             if !kept.is_empty() {
                 facts.put("links_kept", true);
@@ -109,7 +111,7 @@ impl<D: Database> Engine<D> {
             let held = refuse_held(&mut open.database, &salt, user)?;
             let (key, reach) = (holder.key(), holder.reach());
             for it in &reach.bags {
-                held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
+                held.refuse_disguise(&salt, it.disguise())?;
             }
             concern::refuse_concerned(
                 open,
@@ -125,12 +127,13 @@ impl<D: Database> Engine<D> {
             let database = &mut open.database;
             let cohort = cohort(&salt, &user.principal());
             ids.append(&mut once::forget(database, &salt, cohort)?);
-            ids.append(&mut store::record_ids(&gone)?);
+            ids.append(&mut store::record_ids(database, &gone)?);
+            let bags = store::beginning(database, &gone)?.len();
             store::remove_bags(database, &salt, &gone)?;
             forgotten::put(database, &[forgotten::key(&salt, key)?])?;
             credential::remove_all(database, key)?;
             let disguises = reach.bags.iter();
-            let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
+            let disguises = disguises.map(|it| it.disguise());
             let disguises: BTreeSet<DisguiseId> = disguises.collect();
             let mut chunks = disguises.clone();
             let own = intent::of_person(&mut open.database, holder.public())?;
@@ -142,7 +145,7 @@ impl<D: Database> Engine<D> {
             if holder.is_registered() {
                 registry::unregister(database, &[user.principal()])?;
             }
-            let receipt = Receipt::new(time, None, gone.len(), (open.tenant(), user))?;
+            let receipt = Receipt::new(time, None, bags, (open.tenant(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
             facts.put("disguises", disguises);

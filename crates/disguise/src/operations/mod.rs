@@ -35,7 +35,7 @@ mod written_id;
 pub use chunks::{CHUNK_ROWS, Chunks, Halted, Progress};
 pub use decay::{Decay, DecayRequest, Decayed};
 pub use engine::{Engine, stored_description};
-pub use export::{Cells, Difference, Hidden, HiddenChange};
+pub use export::{Cells, Difference, Exported, Hidden, HiddenChange};
 pub use holds::Holds;
 pub use missed::{Missed, MissingOperation, ReplayRequest, Replayability};
 pub use options::{APPLY_ROWS, Options, REVEAL_BYTES};

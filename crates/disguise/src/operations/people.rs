@@ -123,7 +123,7 @@ impl<D: Database> People<'_, D> {
             let made = given.made(|| SecretKey::generate_of(suite), protection)?;
             let public = made.key.public()?;
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
-            let records = name::records(&salt, &store::record_ids(&records)?);
+            let records = name::records(&salt, &store::record_ids(database, &records)?);
             let keys = (holder.public(), &public);
             let changed = rekey(database, &salt, (user, keys), reach)?;
             let changed = holder.rekeyed(database, &changed);

@@ -40,6 +40,8 @@ pub struct Listed {
     pub unfinished: bool,
     /// When it can no longer be revealed.
     pub expires: Option<Timestamp>,
+    /// A record with its placeholders cannot be read, because a part of it is missing or damaged.
+    pub unreadable: bool,
 }
 
 impl<D: Database> Engine<D> {
@@ -261,23 +263,27 @@ fn payload(revealed: &Revealed) -> Payload {
 
 /// The disguises that hide something of whoever reaches this, the oldest first.
 fn listed(reach: &Reach, begun: &[DisguiseId]) -> Vec<Listed> {
-    let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
-    for locator in reach.bags.iter().map(|it| &it.found.locator) {
-        if locator.changes {
+    let mut listed: BTreeMap<(i64, u64), (bool, Day, bool)> = BTreeMap::new();
+    for it in &reach.bags {
+        let locator = &it.found.locator;
+        if locator.changes || it.is_damaged {
             let name = (locator.origin.time, locator.origin.disguise);
-            let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
+            let known = listed.entry(name).or_insert((false, Day::NEVER, false));
+            let (pending, end, unreadable) = known;
             *pending |= locator.pending;
             *end = locator.origin.expires.min(*end);
+            *unreadable |= it.is_damaged;
         }
     }
     let listed = listed.into_iter();
     listed
-        .map(|((time, id), (pending, end))| Listed {
+        .map(|((time, id), (pending, end, unreadable))| Listed {
             id: DisguiseId(id),
             time: Timestamp::from_nanoseconds(time).ok(),
             pending,
             unfinished: begun.contains(&DisguiseId(id)),
             expires: end.time(),
+            unreadable,
         })
         .collect()
 }

@@ -115,12 +115,9 @@ impl Holder {
         let own = self.reach.bags.iter().filter(|it| it.placeholder.is_none());
         for it in own {
             let bag = it.read(database)?;
-            if bag
-                .principals
-                .iter()
-                .any(|(id, _, _)| id.principal() == name)
-            {
-                return Ok(Some(DisguiseId(it.found.locator.origin.disguise)));
+            let mut away = bag.iter().flat_map(|bag| &bag.principals);
+            if away.any(|(id, _, _)| id.principal() == name) {
+                return Ok(Some(it.disguise()));
             }
         }
         Ok(None)
@@ -225,7 +222,8 @@ pub(crate) fn clue(
     }
     let reach = reach(database, salt, key, None)?;
     for it in reach.bags.iter().filter(|it| it.placeholder.is_none()) {
-        let mut away = it.read(database)?.principals.into_iter();
+        let bag = it.read(database)?;
+        let mut away = bag.into_iter().flat_map(|bag| bag.principals);
         if let Some((id, _, _)) = away.find(|(_, known, _)| *known == public) {
             return Ok(Some(Clue::Id(id)));
         }
@@ -249,7 +247,9 @@ fn is_of(
         return Ok(true);
     }
     for it in own().filter(|it| it.found.locator.owner.is_none()) {
-        let bag = it.read(database)?;
+        let Some(bag) = it.read(database)? else {
+            continue;
+        };
         let mut away = bag.principals.iter();
         let mut links = bag.speaks_for.iter();
         if away.any(|(id, known, _)| id.principal() == name && known == public)
@@ -347,21 +347,24 @@ fn reach(
                 continue;
             };
             let bag = if found.locator.speaks_for {
-                let bag = store::read_bag(database, &found.locator)?;
-                for link in &bag.speaks_for {
-                    let name = link.new.principal();
-                    if reach.links.insert(name.clone(), link.clone()).is_none() {
-                        let secret = pseudo_key(opener.suite(), &bag.seed, link.index)?;
-                        let public = secret.public()?;
-                        reach.publics.insert(name, public.clone());
-                        next.push((secret, public, Some(link.new.clone())));
-                    }
-                }
-                Some(bag)
+                store::read_bag(database, &found.locator)?
             } else {
                 None
             };
+            let links = bag
+                .iter()
+                .flat_map(|bag| bag.speaks_for.iter().map(move |it| (bag, it)));
+            for (bag, link) in links {
+                let name = link.new.principal();
+                if reach.links.insert(name.clone(), link.clone()).is_none() {
+                    let secret = pseudo_key(opener.suite(), &bag.seed, link.index)?;
+                    let public = secret.public()?;
+                    reach.publics.insert(name, public.clone());
+                    next.push((secret, public, Some(link.new.clone())));
+                }
+            }
             reach.bags.push(Reached {
+                is_damaged: found.locator.speaks_for && bag.is_none(),
                 found,
                 bag,
                 public: public.clone(),

@@ -13,6 +13,8 @@ const LOCATOR_VERSION: u8 = 3;
 const LOCATOR_VERSION_UNOWNED: u8 = 2;
 /// Every locator has this length before it is sealed.
 pub(crate) const LOCATOR_BYTES: usize = 80;
+/// The most parts of a bag: 4 GiB of it.
+pub(crate) const PARTS_MAX: u32 = 16_384;
 /// Bytes of the salted hash that identifies the owner of a locator.
 pub(crate) const OWNER_BYTES: usize = 16;
 
@@ -84,6 +86,9 @@ impl Locator {
         if flags > 31 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
+        if parts > PARTS_MAX {
+            return Err(reader.error("tells of more parts than a bag has"));
+        }
         Ok(Self {
             origin: Origin {
                 disguise,
@@ -119,5 +124,10 @@ mod tests {
         let bytes = locator.encode();
         assert_eq!(bytes.len(), LOCATOR_BYTES);
         assert_eq!(Locator::decode(&bytes).unwrap(), locator);
+        let endless = Locator {
+            parts: PARTS_MAX + 1,
+            ..locator
+        };
+        assert!(Locator::decode(&endless.encode()).is_err());
     }
 }

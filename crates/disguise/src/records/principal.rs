@@ -100,17 +100,32 @@ pub(crate) struct Reached {
     pub(crate) found: Found,
     /// The bag, if it was read already because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
+    /// True if that was tried, and a part of it is missing or damaged.
+    pub(crate) is_damaged: bool,
     /// The principal of the bag: a public key, and the placeholder unless it is the person.
     pub(crate) public: PublicKey,
     pub(crate) placeholder: Option<Value>,
 }
 
 impl Reached {
-    /// Returns the bag, read from the database if it was not read before.
-    pub(crate) fn read(&self, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
+    /// Returns the bag, read from the database if it was not read before; nothing if a part of it is
+    /// missing or damaged.
+    pub(crate) fn read(&self, database: &mut dyn TenantConnection) -> Result<Option<Bag>, Error> {
         match &self.bag {
-            Some(bag) => Ok(bag.clone()),
+            Some(bag) => Ok(Some(bag.clone())),
+            None if self.is_damaged => Ok(None),
             None => store::read_bag(database, &self.found.locator),
+        }
+    }
+
+    pub(crate) const fn disguise(&self) -> DisguiseId {
+        DisguiseId(self.found.locator.origin.disguise)
+    }
+
+    /// Returns the error of an operation that needs the bag and cannot read it.
+    pub(crate) const fn unreadable(&self) -> Error {
+        Error::Unreadable {
+            disguise: self.disguise(),
         }
     }
 }
@@ -199,7 +214,10 @@ pub(crate) fn needed_by_others<'a>(
         let locator = &it.found.locator;
         let mut bag = match &it.bag {
             Some(bag) => bag.clone(),
-            None if locator.copies => store::read_bag(database, locator)?,
+            None if locator.copies => match it.read(database)? {
+                Some(bag) => bag,
+                None => continue,
+            },
             None => continue,
         };
         bag.sections.retain(Section::is_for_departed);
@@ -282,7 +300,7 @@ fn reseal(
 ) -> Result<(), Error> {
     let mut bags = Vec::with_capacity(some.len());
     for (it, seed) in some {
-        let mut bag = it.read(database)?;
+        let mut bag = it.read(database)?.ok_or_else(|| it.unreadable())?;
         bag.seed.clone_from(seed);
         for (id, known, _) in &mut bag.principals {
             if let Some(public) = keys.get(&id.principal()) {

@@ -13,7 +13,7 @@ use crate::records::bag::Bag;
 use crate::records::day::Day;
 use crate::records::deadline::{self, Record};
 use crate::records::forgotten::{self, ANY_MAILBOX};
-use crate::records::locator::Locator;
+use crate::records::locator::{Locator, PARTS_MAX};
 use crate::records::section::Section;
 use crate::records::stored::{Found, Stage, Stored, mailbox, owner_tag, part_id};
 use crate::records::tables::FORGOTTEN;
@@ -64,6 +64,11 @@ pub(crate) fn put_bags(
                 }
                 parts.push(vec![bytes(&id), Value::Bytes(sealed)]);
                 count = count.saturating_add(1);
+            }
+            if count > PARTS_MAX {
+                return Err(Error::Value {
+                    what: "what is hidden of one person in one transaction is more than 4 GiB: apply in chunks".to_owned(),
+                });
             }
             let locator = Locator {
                 origin: it.origin,
@@ -170,7 +175,10 @@ pub(crate) fn locators(
         else {
             continue;
         };
-        let locator = Locator::decode(&content)?;
+        // Anybody can seal to a public key; what is no locator says nothing.
+        let Ok(locator) = Locator::decode(&content) else {
+            continue;
+        };
         if !located
             .forgotten
             .contains(&forgotten::bag_name(salt, &locator.key)?)
@@ -186,11 +194,11 @@ pub(crate) fn locators(
     Ok(located)
 }
 
-/// Reads and decrypts a bag.
+/// Reads and decrypts a bag. Returns nothing if a part of it is missing or damaged.
 pub(crate) fn read_bag(
     database: &mut dyn TenantConnection,
     locator: &Locator,
-) -> Result<Bag, Error> {
+) -> Result<Option<Bag>, Error> {
     let mut body = Vec::new();
     let columns = ["id", "body"].map(str::to_owned);
     let mut next = 0;
@@ -207,27 +215,75 @@ pub(crate) fn read_bag(
             }
         }
         for (id, part) in ids.iter().zip(next..end) {
-            let mut sealed = found.remove(id.as_slice()).ok_or(Error::Forged)?;
-            open_part(&locator.key, part, &mut sealed)?;
+            let Some(mut sealed) = found.remove(id.as_slice()) else {
+                return Ok(None);
+            };
+            if open_part(&locator.key, part, &mut sealed).is_err() {
+                return Ok(None);
+            }
             body.append(&mut sealed);
         }
         next = end;
     }
-    Ok(Bag::decode(&body)?)
+    Ok(Bag::decode(&body).ok())
+}
+
+/// Returns those of the bags of which a part is stored that comes before all others.
+pub(crate) fn beginning<'f>(
+    database: &mut dyn TenantConnection,
+    found: &[&'f Found],
+) -> Result<Vec<&'f Found>, Error> {
+    let mut first = BTreeMap::new();
+    for it in found {
+        first.insert(part_id(&it.locator.key, 0)?.to_vec(), *it);
+    }
+    let keys: Vec<Vec<Value>> = first.keys().map(|id| vec![bytes(id)]).collect();
+    let id = ["id".to_owned()];
+    let there = select_keys(database, BAGS, &id, &id, &keys)?;
+    let there = there.into_iter().flatten();
+    Ok(there
+        .filter_map(|id| match id {
+            Value::Bytes(id) => first.get(&id).copied(),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Returns the ids of the parts of a bag. Of many, those that are stored: a locator alone shows not
+/// that it is genuine.
+fn parts(database: &mut dyn TenantConnection, locator: &Locator) -> Result<Vec<[u8; 16]>, Error> {
+    let mut all = Vec::new();
+    let mut next = 0;
+    while next < locator.parts {
+        let end = next.saturating_add(PARTS_READ).min(locator.parts);
+        let ids = (next..end).map(|part| part_id(&locator.key, part));
+        let mut ids: Vec<[u8; 16]> = ids.collect::<Result<_, _>>()?;
+        if locator.parts > PARTS_READ {
+            let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+            let id = ["id".to_owned()];
+            let there = select_keys(database, BAGS, &id, &id, &keys)?.concat();
+            ids.retain(|id| there.contains(&bytes(id)));
+        }
+        all.append(&mut ids);
+        next = end;
+    }
+    Ok(all)
 }
 
 /// Returns the ids of the first parts of bags, then those of their locators, and then those of all
 /// other parts. A first part is found under this name even if the locator to it is renamed, and
 /// without it nothing is read.
-pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
-    let part = |it: &Found, part| Ok::<_, Error>(part_id(&it.locator.key, part)?.to_vec());
-    let first = found.iter().map(|it| part(it, 0));
-    let mut ids: Vec<Vec<u8>> = first.collect::<Result<_, _>>()?;
+pub(crate) fn record_ids(
+    database: &mut dyn TenantConnection,
+    found: &[&Found],
+) -> Result<Vec<Vec<u8>>, Error> {
+    let first = found.iter().map(|it| part_id(&it.locator.key, 0));
+    let first: Vec<[u8; 16]> = first.collect::<Result<_, _>>()?;
+    let mut ids: Vec<Vec<u8>> = first.iter().map(|id| id.to_vec()).collect();
     ids.extend(found.iter().map(|it| it.row.clone()));
-    for it in found {
-        for number in 1..it.locator.parts {
-            ids.push(part(it, number)?);
-        }
+    for (it, first) in found.iter().zip(&first) {
+        let others = parts(database, &it.locator)?.into_iter();
+        ids.extend(others.filter(|id| id != first).map(|id| id.to_vec()));
     }
     Ok(ids)
 }
@@ -240,22 +296,21 @@ pub(crate) fn remove_bags(
     found: &[&Found],
 ) -> Result<(), Error> {
     forgotten::put_bags(database, salt, found)?;
-    let (mut parts, mut ending) = (Vec::new(), Vec::new());
+    let (mut gone, mut ending) = (Vec::new(), Vec::new());
     for it in found {
         let ends = it.locator.origin.expires != Day::NEVER;
-        for part in 0..it.locator.parts {
-            let id = part_id(&it.locator.key, part)?;
+        for id in parts(database, &it.locator)? {
             if ends {
                 ending.push((Record::Part, id.to_vec()));
             }
-            parts.push(vec![bytes(&id)]);
+            gone.push(vec![bytes(&id)]);
         }
         if ends {
             ending.push((Record::Locator, it.row.clone()));
         }
     }
     deadline::remove(database, &ending)?;
-    delete_keys(database, BAGS, &["id".to_owned()], &parts)?;
+    delete_keys(database, BAGS, &["id".to_owned()], &gone)?;
     let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
     delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;
     Ok(())

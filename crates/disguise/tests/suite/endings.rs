@@ -205,7 +205,7 @@ pub(crate) fn a_hold_on_a_disguise_keeps_the_way_to_it() {
         let key = SecretKey::from_bytes(*forum.keys[&1].expose());
         let (one, mine) = (Value::Int(1), Credential::Key(&key));
         let exported = forum.engine.export(&one, &mine, Some(outer.id), later(31));
-        assert_eq!(exported.unwrap().len(), 3);
+        assert_eq!(exported.unwrap().hidden.len(), 3);
         let open = "SELECT COUNT(*) FROM stories WHERE url IN ('url0', 'url1')";
         let others = forum.numbers(open)[0];
         // Where the way is gone nobody can tell any more whose the rows are, so that nothing goes into them.

@@ -18,7 +18,7 @@ fn export(forum: &mut Forum, user: i64, id: Option<DisguiseId>) -> Vec<Hidden> {
     let hidden = forum
         .engine
         .export(&Value::Int(user), &credential, id, time());
-    hidden.unwrap()
+    hidden.unwrap().hidden
 }
 
 /// Everything in the tables of the application and of the engine.

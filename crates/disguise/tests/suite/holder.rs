@@ -256,7 +256,7 @@ pub(crate) fn old_rows_put_back_do_not_bring_back_what_was_forgotten() {
     assert!(did_nothing(&outcome), "{outcome:?}");
     let exported = forum.engine.export(&first, &credential, None, time());
     let exported = exported.unwrap();
-    assert!(exported.iter().all(|it| it.disguise == anonymous.id));
+    assert!(exported.hidden.iter().all(|it| it.disguise == anonymous.id));
     // Of everything: neither the key nor the password is one.
     for credential in [Credential::Key(&two), Credential::Password("secret words")] {
         let outcome = forum.engine.list(&second, &credential, time());

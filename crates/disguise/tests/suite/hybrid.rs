@@ -138,7 +138,7 @@ pub(crate) fn a_key_changes_from_each_suite_to_the_other_with_everything_that_it
     let share = |at: usize| TokenShare::parse(&shares[at].expose()).unwrap();
     let joined = RecoveryToken::join(&share(0), &share(2));
     let exported = plain.export(&Value::Int(2), &Credential::Token(&joined), None, time());
-    assert!(!exported.unwrap().is_empty());
+    assert!(!exported.unwrap().hidden.is_empty());
     for id in [gone.id, ids[0], ids[1]] {
         let revealed = plain.reveal(&RevealRequest {
             user: Value::Int(2),

@@ -238,7 +238,7 @@ impl Member {
     pub(crate) fn exported(&mut self, id: DisguiseId, time: Timestamp) -> Result<usize, Error> {
         let credential = Credential::Key(&self.key);
         let hidden = self.engine.export(&self.id, &credential, Some(id), time);
-        hidden.map(|hidden| hidden.len())
+        hidden.map(|exported| exported.hidden.len())
     }
 
     /// The placeholders that the person may act as.

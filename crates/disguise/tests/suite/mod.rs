@@ -68,6 +68,7 @@ macro_rules! for_every_claim {
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
+            a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew
             a_circle_of_one_person_to_a_column_worked_out_goes_back
             a_circle_of_one_person_over_two_tables_to_a_column_worked_out_goes_back
@@ -519,6 +520,7 @@ mod unclaimed;
 mod under_placeholders;
 mod unfit_owners;
 mod unlike_keys;
+mod unreadable;
 mod updates;
 mod whose_rows;
 mod words;
@@ -601,6 +603,7 @@ pub(crate) use unclaimed::*;
 pub(crate) use under_placeholders::*;
 pub(crate) use unfit_owners::*;
 pub(crate) use unlike_keys::*;
+pub(crate) use unreadable::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
 pub(crate) use words::*;

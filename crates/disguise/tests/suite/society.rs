@@ -107,6 +107,11 @@ impl Society {
         self.engine.people().unregister(&id, None, time()).unwrap();
     }
 
+    /// The key of somebody who is registered.
+    pub(super) fn key(&self, person: i64) -> &SecretKey {
+        &self.keys[&person]
+    }
+
     /// Gives somebody a new key.
     pub(super) fn rekey(&mut self, person: i64) {
         let id = (self.called)(person);

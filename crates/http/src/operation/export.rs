@@ -30,6 +30,9 @@ pub(super) struct ExportedForm {
     /// left, modified, decorrelated), values (what is hidden) and, for what was changed, since (what stands there now).
     #[schema(value_type = Vec<Object>)]
     rows: Vec<serde_json::Value>,
+    /// The disguises of which a record cannot be read, because a part of it is missing or damaged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<String>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -46,11 +49,16 @@ impl Operation for Export {
         let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
-        let hidden = session
+        let exported = session
             .engine
             .export(&user, &credential, id, context.time)?;
         Ok(ExportedForm {
-            rows: hidden.iter().map(row_json).collect(),
+            rows: exported.hidden.iter().map(row_json).collect(),
+            unreadable: exported
+                .unreadable
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             entry: session.entry(),
         })
     }

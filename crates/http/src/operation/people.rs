@@ -103,6 +103,9 @@ struct ListedForm {
     /// When it can no longer be revealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
+    /// A record of it cannot be read, because a part of it is missing or damaged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unreadable: bool,
 }
 
 impl From<&Listed> for ListedForm {
@@ -113,6 +116,7 @@ impl From<&Listed> for ListedForm {
             pending: it.pending,
             unfinished: it.unfinished,
             expires: it.expires.map(format_time),
+            unreadable: it.unreadable,
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::change::{print_entry, recorded};
 use super::credential::Brought;
+use super::people::unreadable_status;
 use super::recorder::{Recorded, Recorder};
 use super::{refused, stored};
 use crate::args::ExportHidden;
@@ -17,8 +18,11 @@ use crate::output::Output;
 
 /// The form that `pocket create --disguises` takes.
 #[derive(Serialize)]
-struct Exported {
+struct ExportedForm {
     rows: Vec<serde_json::Value>,
+    /// The disguises of which a record cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -30,17 +34,21 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.export(&user, &brought.credential(), args.id, time);
-    let (hidden, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let (exported, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
     if args.json {
-        let rows = hidden.iter().map(row_json).collect();
-        output.json(&Exported { rows, entry })?;
+        let ids = exported.unreadable.iter();
+        output.json(&ExportedForm {
+            rows: exported.hidden.iter().map(row_json).collect(),
+            unreadable: ids.map(ToString::to_string).collect(),
+            entry,
+        })?;
     } else {
-        print(&hidden, &mut output)?;
+        print(&exported.hidden, &mut output)?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
-    Ok(Status::Done)
+    unreadable_status(&exported.unreadable)
 }
 
 fn print(hidden: &[Hidden], output: &mut Output) -> Result<(), Failure> {

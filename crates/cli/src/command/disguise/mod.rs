@@ -163,6 +163,9 @@ fn refused(error: Error) -> Failure {
         Error::NotInstalled => Some(
             "name the specification with --spec FILE once; register and apply store what it says",
         ),
+        Error::Unreadable { .. } => Some(
+            "restore that table from a backup; or give up what this disguise hid, for good: probity disguise forget --id",
+        ),
         Error::RecordsLost { .. } => Some(
             "restore the table from a backup of the database: what is hidden does not come back without it; nothing was changed",
         ),

@@ -1,8 +1,9 @@
 //! Commands about one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`, `unregister`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use probity_disguise::{Engine, Protection, SpecFile, draft};
+use probity_disguise::{DisguiseId, Engine, Protection, SpecFile, draft};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -17,7 +18,7 @@ use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
-use crate::output::Output;
+use crate::output::{Output, note};
 
 #[derive(Serialize)]
 struct ListedForm {
@@ -29,6 +30,9 @@ struct ListedForm {
     unfinished: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
+    /// True where a part of its records is missing or damaged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unreadable: bool,
 }
 
 #[derive(Serialize)]
@@ -141,6 +145,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             pending: it.pending,
             unfinished: it.unfinished,
             expires: it.expires.map(format_time),
+            unreadable: it.unreadable,
         })
         .collect();
     let mut output = Output::new();
@@ -162,11 +167,34 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             } else {
                 ""
             };
-            output.line(&format!("{}  {time}{until}{pending}{unfinished}", it.id))?;
+            let unreadable = if it.unreadable {
+                "  a record of it cannot be read"
+            } else {
+                ""
+            };
+            output.line(&format!(
+                "{}  {time}{until}{pending}{unfinished}{unreadable}",
+                it.id
+            ))?;
         }
     }
     output.flush()?;
-    Ok(Status::Done)
+    let unreadable = listed.iter().filter(|it| it.unreadable).map(|it| it.id);
+    unreadable_status(&unreadable.collect())
+}
+
+/// Warns of disguises of which a record cannot be read, and returns the status.
+pub(super) fn unreadable_status(unreadable: &BTreeSet<DisguiseId>) -> Result<Status, Failure> {
+    if unreadable.is_empty() {
+        return Ok(Status::Done);
+    }
+    let ids: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    let ids = ids.join(", ");
+    note(&format!(
+        "warning: a record of {ids} cannot be read, because a row of table probity_bags is missing or damaged: \
+         restore that table from a backup; what is lost for good can be given up with: probity disguise forget --id"
+    ));
+    Ok(Status::Partial)
 }
 
 pub(super) fn subject_name(

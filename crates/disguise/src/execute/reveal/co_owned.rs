@@ -57,7 +57,7 @@ impl<'a> Copies<'_, 'a> {
                 open.due = Due::All;
                 continue;
             }
-            opened.push(self.work.open(reached, Due::Copies)?);
+            opened.extend(self.work.open(reached, Due::Copies)?);
         }
         Ok(())
     }

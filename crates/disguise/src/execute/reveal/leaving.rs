@@ -36,7 +36,11 @@ impl Placeholders<'_, '_> {
                 && !rows.contains(row)
                 && !self.work.ended.contains(row)
             {
-                held.extend(own(&self.work.open(reached, Due::Nothing)?.bag));
+                let Some(open) = self.work.open(reached, Due::Nothing)? else {
+                    // It may hold any of them.
+                    return Ok(absent);
+                };
+                held.extend(own(&open.bag));
             }
         }
         absent.retain(|name| held.contains(name));

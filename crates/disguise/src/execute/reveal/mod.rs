@@ -31,7 +31,7 @@ mod undo;
 mod unseen_keys;
 mod write_back;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::co_owned::Copies;
 use self::meanwhile::Placeholders;
@@ -134,6 +134,8 @@ pub(crate) struct Revealer<'a> {
     missing: Vec<Change>,
     /// The locators of records that have ended and that nothing holds.
     ended: BTreeSet<Vec<u8>>,
+    /// The locators of records that cannot be read, with their disguises.
+    unreadable: BTreeMap<Vec<u8>, DisguiseId>,
 }
 
 /// A bag being emptied.
@@ -210,27 +212,37 @@ impl<'a> Revealer<'a> {
             others: Others::default(),
             missing: Vec::new(),
             ended: inputs.ended,
+            unreadable: BTreeMap::new(),
         }
     }
 
-    /// Opens a bag, with its records in the form that later updates give them.
-    fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
-        let mut bag = reached.read(self.database)?;
+    /// Opens a bag, with its records in the form that later updates give them. One that cannot be
+    /// read is noted, and stays.
+    fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Option<Open<'a>>, Error> {
+        let Some(mut bag) = reached.read(self.database)? else {
+            let row = reached.found.row.clone();
+            self.unreadable.insert(row, reached.disguise());
+            return Ok(None);
+        };
         let known = reached.found.locator.origin.updates;
         self.updates.apply(self.database, &mut bag, known)?;
-        Ok(Open::new(reached, bag, due))
+        Ok(Some(Open::new(reached, bag, due)))
     }
 
     /// Reveals `id`, and tries again what earlier reveals left. Does nothing if the disguise hides
     /// nothing. Returns the report, and the ids of the records that were destroyed.
     pub(crate) fn run(mut self, id: DisguiseId) -> Result<(Revealed, Vec<Vec<u8>>), Error> {
         self.reveal(id)?;
+        for disguise in self.unreadable.values() {
+            self.report.keep_record(*disguise);
+        }
         Ok((self.report.revealed, self.destroyed))
     }
 
     fn reveal(&mut self, id: DisguiseId) -> Result<(), Error> {
+        // Damaged links may lead to records with changes.
         let meant =
-            |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
+            |it: &Reached| it.disguise() == id && (it.found.locator.changes || it.is_damaged);
         if !self.reach.bags.iter().any(meant) {
             return Ok(());
         }
@@ -255,9 +267,10 @@ impl<'a> Revealer<'a> {
         let updates = crate::execute::update::count(self.updates.recorded);
         let mut closed = Closed::new(self.room, per_column, updates);
         for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
-            let mut open = self.open(reached, Due::Changes)?;
-            closed.take_rows(&mut open, opened.len());
-            opened.push(open);
+            if let Some(mut open) = self.open(reached, Due::Changes)? {
+                closed.take_rows(&mut open, opened.len());
+                opened.push(open);
+            }
         }
         Copies { work: self }.open(&mut opened)?;
         self.open_values(&mut opened, closed.has_values())?;
@@ -269,8 +282,7 @@ impl<'a> Revealer<'a> {
             self.principals(&mut open.bag)?;
         }
         let away = Placeholders { work: self }.away(&opened)?;
-        if (Placeholders { work: self }).may_delete() {
-            self.note_recorded(&opened)?;
+        if (Placeholders { work: self }).may_delete() && self.note_recorded(&opened)? {
             for open in opened.iter_mut().filter(undone) {
                 let (going, _) = Placeholders { work: self }.leaving(&mut open.bag, &away)?;
                 self.going

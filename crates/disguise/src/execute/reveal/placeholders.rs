@@ -43,7 +43,8 @@ impl Revealer<'_> {
 
     /// Notes the rows that records describe and that stay, including those of disguises that are
     /// not revealed. Such a row is older, whatever placeholder of the person it names by now.
-    pub(super) fn note_recorded(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
+    /// Returns false if a record cannot be read: then any row may be older.
+    pub(super) fn note_recorded(&mut self, opened: &[Open<'_>]) -> Result<bool, Error> {
         let mut recorded = BTreeSet::new();
         let names = |bag: &Bag, all: &mut BTreeSet<Vec<u8>>| {
             for section in &bag.sections {
@@ -66,11 +67,12 @@ impl Revealer<'_> {
         for reached in &reach.bags {
             let row = reached.found.row.as_slice();
             if reached.found.locator.changes && !rows.contains(row) && !self.ended.contains(row) {
-                names(&self.open(reached, Due::Nothing)?.bag, &mut recorded);
+                let open = self.open(reached, Due::Nothing)?;
+                open.iter().for_each(|it| names(&it.bag, &mut recorded));
             }
         }
         self.recorded = recorded;
-        Ok(())
+        Ok(self.unreadable.is_empty())
     }
 
     /// Stores the rest of the bags, and removes links that nothing depends on any more.
@@ -137,7 +139,7 @@ impl Revealer<'_> {
             });
             gone.extend(useless.map(|it| &it.found));
         }
-        self.destroyed = store::record_ids(&gone)?;
+        self.destroyed = store::record_ids(self.database, &gone)?;
         store::remove_bags(self.database, self.salt, &gone)?;
         store::put_bags(self.database, self.salt, &stored)
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::database::value::Value;
+use crate::error::DisguiseId;
+use crate::records::tables::BAGS;
 use crate::statements::row::encoded;
 
 /// The reason for which a row stayed disguised.
@@ -39,6 +41,8 @@ pub enum KeptReason {
     SchemaChanged,
     /// The table has no identifying columns any more, or others than those of the record.
     KeyChanged,
+    /// A part of a record of what was hidden is missing or damaged.
+    Unreadable,
     /// Other rows refer to what was to go, or be changed, with the placeholder.
     ReferredTo,
 }
@@ -64,6 +68,9 @@ impl KeptReason {
             Self::SchemaChanged => "its table or column is no longer there",
             Self::KeyChanged => {
                 "its table has no identifying columns, or others than it had: give it a primary key, or record an update"
+            }
+            Self::Unreadable => {
+                "a record of what it hid cannot be read: restore this table from a backup and reveal again"
             }
             Self::ReferredTo => "other rows refer to it",
         }
@@ -142,6 +149,17 @@ impl Report {
             identity: shown(identity),
             column: column.map(str::to_owned),
             reason,
+        });
+    }
+
+    /// Reports a record of a disguise that cannot be read.
+    pub(super) fn keep_record(&mut self, disguise: DisguiseId) {
+        self.revealed.kept.push(Kept {
+            table: BAGS.to_owned(),
+            identity: format!("disguise {disguise}"),
+            column: None,
+            reason: KeptReason::Unreadable,
+            said: None,
         });
     }
 

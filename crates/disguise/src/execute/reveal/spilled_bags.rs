@@ -119,7 +119,7 @@ impl<'a> Closed<'a> {
         self.waiting = alone;
         for Waiting { index, reached, .. } in layers {
             if let Some(open) = opened.get_mut(index) {
-                open.bag.sections = reached.read(database)?.sections;
+                open.bag.sections = again(reached, database)?.sections;
             }
         }
         Ok(())
@@ -132,11 +132,8 @@ impl<'a> Closed<'a> {
         mut work: impl FnMut(&Section),
     ) -> Result<(), Error> {
         for it in &self.waiting {
-            it.reached
-                .read(database)?
-                .sections
-                .iter()
-                .for_each(&mut work);
+            let bag = again(it.reached, database)?;
+            bag.sections.iter().for_each(&mut work);
         }
         Ok(())
     }
@@ -164,9 +161,14 @@ impl<'a> Closed<'a> {
         let Some(Waiting { index, reached, .. }) = self.waiting.pop() else {
             return Ok(None);
         };
-        let Bag { mut sections, .. } = reached.read(database)?;
+        let Bag { mut sections, .. } = again(reached, database)?;
         Ok(sections.pop().map(|section| (index, section)))
     }
+}
+
+/// Reads a bag that was read before in this transaction.
+fn again(reached: &Reached, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
+    reached.read(database)?.ok_or_else(|| reached.unreadable())
 }
 
 /// Returns the age of a bag's disguise.

@@ -198,7 +198,7 @@ impl<'a> Revealer<'a> {
         for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
             let row = &reached.found.row;
             if !opened.iter().any(|it| it.reached.found.row == *row) {
-                opened.push(self.open(reached, Due::Nothing)?);
+                opened.extend(self.open(reached, Due::Nothing)?);
             }
         }
         Ok(())
