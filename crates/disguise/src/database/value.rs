@@ -50,6 +50,14 @@ impl Value {
         matches!(self, Self::Text(_) | Self::Real(_))
     }
 
+    /// Returns the number that bits make, the first byte being the highest. There are 64 of them at
+    /// most.
+    pub(crate) fn of_bits(bytes: &[u8]) -> Self {
+        let bytes = bytes.iter();
+        let number = bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        i64::try_from(number).map_or(Self::UInt(number), Self::Int)
+    }
+
     /// Returns the bytes that identify a principal with this id, the same for every driver.
     pub(crate) fn principal(&self) -> Vec<u8> {
         match self {
@@ -176,6 +184,13 @@ pub(crate) fn take_text(reader: &mut Reader<'_>) -> Result<String, DecodeError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_are_numbers() {
+        assert_eq!(Value::of_bits(b"1"), Value::Int(0x31));
+        assert_eq!(Value::of_bits(&[1, 0, 5]), Value::Int(0x1_0005));
+        assert_eq!(Value::of_bits(&[0xff; 8]), Value::UInt(u64::MAX));
+    }
 
     #[test]
     fn every_value_comes_back_bit_by_bit() {

@@ -19,8 +19,9 @@ use crate::records::tables::DECAYED;
 use crate::records::{registry, settings};
 use crate::spec::Spec;
 use crate::spec::predicate::Scope;
+use crate::statements::deletion::delete_keys;
 use crate::statements::row::{at, encoded};
-use crate::statements::table::{delete_keys, insert_all, list, select_keys};
+use crate::statements::table::{insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::transactions::Transactions;
 

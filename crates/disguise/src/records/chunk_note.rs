@@ -10,7 +10,8 @@ use crate::database::tenant::{TenantConnection, TenantScope};
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::records::tables::{INTENTS, PRINCIPALS};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// Bytes of the salted hash of a name, and of that of a name with a key.
 const HASH_BYTES: usize = 16;

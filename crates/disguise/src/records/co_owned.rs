@@ -8,7 +8,8 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::tables::{SHARED, bytes};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// Returns the name of a shared row while it is removed.
 pub(crate) fn slot(salt: &[u8], table: &str, identity: &[Value]) -> Vec<u8> {

@@ -22,7 +22,8 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::tables::{CREDENTIALS, bytes};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::destroy_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// Bytes of a private key with its suite before it.
 const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
@@ -279,7 +280,7 @@ pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
 
 /// Removes a row.
 pub(crate) fn remove(database: &mut dyn TenantConnection, id: Value) -> Result<(), Error> {
-    delete_keys(database, CREDENTIALS, &["id".to_owned()], &[vec![id]]).map(drop)
+    destroy_keys(database, CREDENTIALS, &["id".to_owned()], &[vec![id]])
 }
 
 /// Removes all passwords and tokens that wrap `key`.
@@ -288,8 +289,7 @@ pub(crate) fn remove_all(
     key: &SecretKey,
 ) -> Result<(), Error> {
     let holder = vec![vec![bytes(&holder(key)?)]];
-    delete_keys(database, CREDENTIALS, &["holder".to_owned()], &holder)?;
-    Ok(())
+    destroy_keys(database, CREDENTIALS, &["holder".to_owned()], &holder)
 }
 
 /// Returns the names, in the list of forgotten rows, of all passwords and tokens that wrap `key`,

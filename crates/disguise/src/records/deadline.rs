@@ -13,7 +13,8 @@ use crate::records::hold::{Held, Holding};
 use crate::records::registry::named;
 use crate::records::stored::{Found, Stored, is_of_person};
 use crate::records::tables::{BAGS, DEADLINES, FLEETING, HOLDS, LOCATORS, bytes};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// The kind of a record that ends. Locators come first in the order of names. Once they are
 /// destroyed, nothing leads to the parts, so a sweep may stop anywhere.

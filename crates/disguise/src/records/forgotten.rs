@@ -11,7 +11,8 @@ use crate::records::name::{NAME_BYTES, digits, record_name, undigits};
 use crate::records::stored::{Found, mailbox, part_id};
 use crate::records::tables::FORGOTTEN;
 use crate::records::tables::bytes;
-use crate::statements::table::{delete_keys, insert_all};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::insert_all;
 
 const COLUMNS: [&str; 2] = ["id", "mailbox"];
 /// The mailbox of names whose locators lay in an unknown place; it is read with every other.

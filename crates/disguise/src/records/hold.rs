@@ -13,7 +13,8 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::records::tables::{HOLDS, bytes, uninstalled};
-use crate::statements::table::{delete_keys, insert_all};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::insert_all;
 
 /// Bytes of the salted hash of the target of a hold, after its kind.
 const HASH_BYTES: usize = 16;

@@ -11,7 +11,8 @@ use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::section::PrincipalKind;
 use crate::records::tables::{PRINCIPALS, bytes};
-use crate::statements::table::{delete_keys, insert_all, lists, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, lists, select_keys};
 
 /// A principal, its public key and its standing.
 pub(crate) struct KeyedPrincipal {

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::records::tables::{
     HOLDS, INTENTS, LOCATORS, PRINCIPALS, SCHEDULED, SETTINGS, bytes, uninstalled,
 };
-use crate::statements::table::{delete_keys, insert_all};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::insert_all;
 
 /// The setting that is the random salt of this database.
 pub(crate) const SALT: &[u8] = b"salt";

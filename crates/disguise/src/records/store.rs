@@ -18,7 +18,8 @@ use crate::records::section::Section;
 use crate::records::stored::{Found, Stage, Stored, mailbox, owner_tag, part_id};
 use crate::records::tables::FORGOTTEN;
 use crate::records::tables::{BAGS, LOCATORS, bytes, uninstalled};
-use crate::statements::table::{delete_keys, insert_all, lists, runs, select_keys};
+use crate::statements::deletion::destroy_keys;
+use crate::statements::table::{insert_all, lists, runs, select_keys};
 
 /// Bytes of a sealed part of a bag.
 const PART_BYTES: usize = 256 * 1024;
@@ -310,8 +311,7 @@ pub(crate) fn remove_bags(
         }
     }
     deadline::remove(database, &ending)?;
-    delete_keys(database, BAGS, &["id".to_owned()], &gone)?;
+    destroy_keys(database, BAGS, &["id".to_owned()], &gone)?;
     let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
-    delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;
-    Ok(())
+    destroy_keys(database, LOCATORS, &["id".to_owned()], &rows)
 }

@@ -11,7 +11,8 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::tables::{SUCCESSIONS, bytes, uninstalled};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// Bytes of the name of a replaced key.
 const NAME_BYTES: usize = 16;

@@ -9,9 +9,10 @@ use crate::database::value::Value;
 use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
+use crate::statements::deletion::delete_keys;
 use crate::statements::outcome::{Done, are_same, inserted, is_there};
 use crate::statements::overwrite::unstamped;
-use crate::statements::table::{Inserted, delete_keys, insertion, select_keys};
+use crate::statements::table::{Inserted, insertion, select_keys};
 
 /// Returns whether `value` may be the one that an enumeration stores for an invalid value.
 fn is_error(dialect: Dialect, column: Option<&Column>, value: &Value) -> bool {

@@ -1,5 +1,6 @@
 //! Statements that read and change the rows of a table, many at a time.
 
+pub(crate) mod deletion;
 pub(crate) mod lax;
 pub(crate) mod outcome;
 pub(crate) mod overwrite;

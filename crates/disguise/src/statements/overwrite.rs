@@ -144,6 +144,24 @@ pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &st
     }
 }
 
+/// Returns the error for rows that their own key does not find: the database compares values of
+/// such a type otherwise than it gives them out.
+pub(crate) fn unfindable(table: &ResolvedTable) -> Error {
+    let message = format!(
+        "table {}: rows are not found by the values that the database gives of their key ({})",
+        table.name,
+        table.identity.join(", ")
+    );
+    Error::Database {
+        doing: "looking for rows by their key",
+        source: DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message,
+            said: Said::default(),
+        },
+    }
+}
+
 /// Returns the error for overwritten rows that their key finds no more: no record could.
 pub(crate) fn lost_rows(table: &ResolvedTable, rows: usize) -> Error {
     let message = format!(

@@ -15,7 +15,8 @@ use crate::plan::place::Place;
 use crate::records::chunk_note::{ChunkNotes, Rekeyed};
 use crate::records::registry::named;
 use crate::records::tables::{INTENTS, uninstalled};
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
 /// The version of the form of an intent and of the marks beside it.

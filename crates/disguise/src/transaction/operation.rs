@@ -18,7 +18,8 @@ use crate::records::name::name;
 use crate::records::name::{digits, undigits};
 use crate::records::settings::own_salt;
 use crate::records::tables::OPERATIONS;
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 use crate::transaction::payload::Payload;
 
 /// Bytes of the random id of an operation.

@@ -10,7 +10,7 @@ use crate::records::credential;
 use crate::records::deadline::{self, Record};
 use crate::records::name::record;
 use crate::records::tables::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
-use crate::statements::table::delete_keys;
+use crate::statements::deletion::delete_keys;
 use crate::transaction::once;
 
 /// Returns the names in entries of the existing records and credentials.

@@ -12,7 +12,8 @@ use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::records::tables::SCHEDULED;
 use crate::spec::SpecFile;
-use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::statements::deletion::delete_keys;
+use crate::statements::table::{insert_all, select_keys};
 
 /// The version of an order without a key: that of everybody, one inside an intent, which has the
 /// key itself, or one of older programs.

@@ -68,6 +68,9 @@ macro_rules! for_every_claim {
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
+            what_a_trigger_keeps_is_not_forgotten
+            rows_with_bits_as_keys_are_found_by_them
+            bits_are_ids_like_other_numbers
             a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew
             a_circle_of_one_person_to_a_column_worked_out_goes_back
@@ -450,6 +453,7 @@ mod applying;
 mod bad_input;
 mod behind;
 mod binary_ids;
+mod bit_keys;
 mod chunks;
 mod circle;
 mod circles_of_accounts;
@@ -534,6 +538,7 @@ pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use behind::*;
 pub(crate) use binary_ids::*;
+pub(crate) use bit_keys::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use circles_of_accounts::*;

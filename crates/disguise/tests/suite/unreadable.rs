@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use probity_disguise::{
-    Credential, DisguiseId, Error, KeptReason, Protection, SecretKey, SpecFile, Value,
+    Credential, Dialect, DisguiseId, Error, KeptReason, Protection, SecretKey, SpecFile, Value,
 };
 
 use super::forum::time;
@@ -102,5 +102,34 @@ pub(crate) fn a_record_that_cannot_be_read_keeps_no_other_away() {
         assert_eq!(receipt.unwrap().bags, u64::from(!is_lost));
         let mut people = society.engine.people();
         people.change_key(&one, &credential, alone, none).unwrap();
+    }
+}
+
+/// A receipt said that records were destroyed which a trigger had kept.
+pub(crate) fn what_a_trigger_keeps_is_not_forgotten() {
+    if crate::connect().dialect() != Dialect::Sqlite {
+        // Others let no trigger keep a row without an error, or a rule of its own would be needed.
+        return;
+    }
+    let one = Value::Int(1);
+    for table in ["probity_bags", "probity_locators"] {
+        let (mut society, [_, removed], _) = twice();
+        society.sql(&format!(
+            "CREATE TRIGGER keeps BEFORE DELETE ON {table} BEGIN SELECT RAISE(IGNORE); END"
+        ));
+        let key = key_of(&society);
+        let credential = Credential::Key(&key);
+        let forgotten = society.engine.forget(&one, &credential, removed, time());
+        assert!(
+            matches!(forgotten, Err(Error::Database { .. })),
+            "{forgotten:?}"
+        );
+        let forgotten = society.engine.forget_everything(&one, &credential, time());
+        assert!(
+            matches!(forgotten, Err(Error::Database { .. })),
+            "{forgotten:?}"
+        );
+        society.sql("DROP TRIGGER keeps");
+        assert!(society.reveal(1, removed).is_complete());
     }
 }

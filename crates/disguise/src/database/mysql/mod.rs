@@ -256,6 +256,10 @@ fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseEr
                 "{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"
             ))
         }
+        // The server compares bytes with a column of bits as it compares texts with numbers.
+        mysql::Value::Bytes(bytes) if column.column_type() == ColumnType::MYSQL_TYPE_BIT => {
+            Value::of_bits(&bytes)
+        }
         mysql::Value::Bytes(bytes) if is_binary(column) => Value::Bytes(bytes),
         mysql::Value::Bytes(bytes) => {
             let text = String::from_utf8(bytes);
@@ -275,7 +279,7 @@ fn fraction(micros: u32) -> String {
 fn is_binary(column: &mysql::Column) -> bool {
     let binary = column.character_set() == BINARY;
     match column.column_type() {
-        ColumnType::MYSQL_TYPE_BIT | ColumnType::MYSQL_TYPE_GEOMETRY => true,
+        ColumnType::MYSQL_TYPE_GEOMETRY => true,
         ColumnType::MYSQL_TYPE_TINY_BLOB
         | ColumnType::MYSQL_TYPE_MEDIUM_BLOB
         | ColumnType::MYSQL_TYPE_LONG_BLOB

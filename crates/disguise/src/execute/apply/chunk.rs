@@ -15,7 +15,7 @@ use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
-use crate::statements::overwrite::unnamed_rows;
+use crate::statements::overwrite::{unfindable, unnamed_rows};
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, list, lists};
 
@@ -91,9 +91,15 @@ impl Unseen<'_> {
             behind.sql,
             keys.join(",")
         );
-        database
-            .query(&sql, &behind.parameters)
-            .doing("choosing the rows of a chunk")
+        let found = database.query(&sql, &behind.parameters);
+        let found = found.doing("choosing the rows of a chunk")?;
+        let last = found.last();
+        let last = last.map(|row| picked(columns, row, &table.identity));
+        // The same rows would be found for ever.
+        if last.is_some_and(|key| !key.is_empty() && key == self.place.seen) {
+            return Err(unfindable(table));
+        }
+        Ok(found)
     }
 
     /// Selects all unseen rows of the tenant.

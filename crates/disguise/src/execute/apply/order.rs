@@ -10,11 +10,10 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::deletion::{Deleted, delete_keys, try_delete_keys};
 use crate::statements::overwrite::{Write, several_rows};
 use crate::statements::row::encoded;
-use crate::statements::table::{
-    Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys,
-};
+use crate::statements::table::{among, lists, select, select_keys};
 
 /// Keys of rows.
 type Keys = Vec<Vec<Value>>;
@@ -35,16 +34,16 @@ impl Deletion<'_> {
             let gone = delete_keys(self.database, &table.name, &table.identity, keys)?;
             return self.refuse_left(keys, gone);
         }
-        let mut left = self.delete_what_goes(keys.to_vec())?;
+        let (mut left, mut gone) = self.delete_what_goes(keys.to_vec())?;
         if !left.is_empty() {
-            left = self.delete_leaves(left)?;
+            left = self.delete_leaves(left, &mut gone)?;
             self.open_circles(&left)?;
-            left = self.delete_leaves(left)?;
+            left = self.delete_leaves(left, &mut gone)?;
             // The error of the database names the rows that still refer to these.
-            delete_keys(self.database, &table.name, &table.identity, &left)?;
+            let last = delete_keys(self.database, &table.name, &table.identity, &left)?;
+            gone = gone.saturating_add(last);
         }
-        // Some may have gone with others, by the rules of their keys.
-        self.refuse_left(keys, 0)
+        self.refuse_left(keys, gone)
     }
 
     /// Refuses when rows with these keys still exist although the database reported `gone` of them
@@ -66,6 +65,7 @@ impl Deletion<'_> {
         let left = select_keys(self.database, &table.name, by, by, &named)?.len();
         // No statement finds a row by a key with NULL in it.
         let left = left.saturating_add(if is_all { 0 } else { unnamed.len() });
+        // Some may have gone with others, by the rules of their keys.
         if left == 0 {
             return Ok(());
         }
@@ -77,21 +77,23 @@ impl Deletion<'_> {
     }
 
     /// Deletes rows that the database lets go, many in each statement. Younger rows mostly refer
-    /// to older ones, so the last ones come first.
-    fn delete_what_goes(&mut self, mut keys: Keys) -> Result<Keys, Error> {
+    /// to older ones, so the last ones come first. Returns the others, and the number of those that
+    /// are gone.
+    fn delete_what_goes(&mut self, mut keys: Keys) -> Result<(Keys, u64), Error> {
         let table = self.table;
         keys.reverse();
-        let mut left = Keys::new();
+        let (mut left, mut gone) = (Keys::new(), 0_u64);
         for some in lists(&keys, table.identity.len()) {
-            if try_delete_keys(self.database, table, &some)? == Deleted::Refused {
-                left.extend(some);
+            match try_delete_keys(self.database, table, &some)? {
+                Deleted::All(count) => gone = gone.saturating_add(count),
+                Deleted::Refused => left.extend(some),
             }
         }
-        Ok(left)
+        Ok((left, gone))
     }
 
     /// Deletes unreferred rows in rounds until a round finds none. Returns the rest.
-    fn delete_leaves(&mut self, keys: Keys) -> Result<Keys, Error> {
+    fn delete_leaves(&mut self, keys: Keys, count: &mut u64) -> Result<Keys, Error> {
         let table = self.table;
         let dialect = self.database.dialect();
         let mut left = keys;
@@ -104,7 +106,8 @@ impl Deletion<'_> {
                 };
                 let leaves = leaves(dialect, table, &chosen);
                 let found = select(self.database, &table.name, &table.identity, &leaves, None)?;
-                delete_keys(self.database, &table.name, &table.identity, &found)?;
+                let deleted = delete_keys(self.database, &table.name, &table.identity, &found)?;
+                *count = count.saturating_add(deleted);
                 gone.extend(found.iter().map(|key| encoded(key)));
             }
             if gone.is_empty() {

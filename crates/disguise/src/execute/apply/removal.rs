@@ -17,8 +17,9 @@ use crate::records::co_owned::put_slots;
 use crate::records::registry;
 use crate::records::section::Change;
 use crate::schema::ResolvedTable;
+use crate::statements::deletion::{delete, take};
 use crate::statements::row::{at, encoded, picked};
-use crate::statements::table::{among, delete, lists, take};
+use crate::statements::table::{among, lists};
 
 impl Applier<'_> {
     /// Removes the rows that a step chooses.

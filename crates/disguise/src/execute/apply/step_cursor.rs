@@ -10,7 +10,8 @@ use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
-use crate::statements::table::{select, takes};
+use crate::statements::deletion::takes;
+use crate::statements::table::select;
 
 /// The progress of a disguise in one go.
 ///

@@ -15,8 +15,9 @@ use crate::error::Error;
 use crate::plan::cascade::referred;
 use crate::records::hold::Held;
 use crate::schema::{References, ResolvedSchema, ResolvedTable};
+use crate::statements::deletion::deletion;
 use crate::statements::row::{at, encoded, picked};
-use crate::statements::table::{deletion, found, present, runs, select_keys};
+use crate::statements::table::{found, present, runs, select_keys};
 
 /// Rows of a table that are to be deleted, each by its key and with the placeholders that it names.
 struct Group<'l> {

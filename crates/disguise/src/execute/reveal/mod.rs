@@ -265,7 +265,7 @@ impl<'a> Revealer<'a> {
         let mut opened = Vec::new();
         let per_column = self.rows == Rows::PerColumn;
         let updates = crate::execute::update::count(self.updates.recorded);
-        let mut closed = Closed::new(self.room, per_column, updates);
+        let mut closed = Closed::new(self.live, self.room, per_column, updates);
         for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
             if let Some(mut open) = self.open(reached, Due::Changes)? {
                 closed.take_rows(&mut open, opened.len());

@@ -7,9 +7,11 @@ use super::Open;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::execute::update::number_bits;
 use crate::records::bag::Bag;
 use crate::records::principal::Reached;
 use crate::records::section::{Change, Section};
+use crate::schema::ResolvedSchema;
 
 /// Time and number of a disguise.
 pub(super) type Age = (i64, u64);
@@ -23,6 +25,7 @@ pub(super) struct Closed<'a> {
     /// True if each value comes back by itself, so that the values of a row need not be checked
     /// together.
     per_column: bool,
+    live: &'a ResolvedSchema,
     /// The number of recorded updates.
     updates: u32,
     /// Sorted, the next one at the end.
@@ -45,10 +48,16 @@ type Column = (String, String);
 
 impl<'a> Closed<'a> {
     /// Creates it empty; about `room` bytes of rows are held before a bag is closed.
-    pub(super) const fn new(room: usize, per_column: bool, updates: u32) -> Self {
+    pub(super) const fn new(
+        live: &'a ResolvedSchema,
+        room: usize,
+        per_column: bool,
+        updates: u32,
+    ) -> Self {
         Self {
             room,
             per_column,
+            live,
             updates,
             waiting: Vec::new(),
         }
@@ -119,7 +128,7 @@ impl<'a> Closed<'a> {
         self.waiting = alone;
         for Waiting { index, reached, .. } in layers {
             if let Some(open) = opened.get_mut(index) {
-                open.bag.sections = again(reached, database)?.sections;
+                open.bag.sections = again(self.live, reached, database)?.sections;
             }
         }
         Ok(())
@@ -132,7 +141,7 @@ impl<'a> Closed<'a> {
         mut work: impl FnMut(&Section),
     ) -> Result<(), Error> {
         for it in &self.waiting {
-            let bag = again(it.reached, database)?;
+            let bag = again(self.live, it.reached, database)?;
             bag.sections.iter().for_each(&mut work);
         }
         Ok(())
@@ -161,14 +170,21 @@ impl<'a> Closed<'a> {
         let Some(Waiting { index, reached, .. }) = self.waiting.pop() else {
             return Ok(None);
         };
-        let Bag { mut sections, .. } = again(reached, database)?;
+        let Bag { mut sections, .. } = again(self.live, reached, database)?;
         Ok(sections.pop().map(|section| (index, section)))
     }
 }
 
 /// Reads a bag that was read before in this transaction.
-fn again(reached: &Reached, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
-    reached.read(database)?.ok_or_else(|| reached.unreadable())
+fn again(
+    live: &ResolvedSchema,
+    reached: &Reached,
+    database: &mut dyn TenantConnection,
+) -> Result<Bag, Error> {
+    let bag = reached.read(database)?;
+    let mut bag = bag.ok_or_else(|| reached.unreadable())?;
+    number_bits(live, database.dialect(), &mut bag.sections);
+    Ok(bag)
 }
 
 /// Returns the age of a bag's disguise.

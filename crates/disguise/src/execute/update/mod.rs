@@ -1,11 +1,13 @@
 //! Updates of rows that are disguised meanwhile. They are recorded in order. A record that is
 //! opened for a reveal goes through those that came after it.
 
+mod bits;
 mod mapping;
 mod records;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::bits::number_bits;
 pub use self::mapping::Mapping;
 pub(crate) use self::records::Updates;
 use crate::database::tenant::TenantConnection;
