@@ -76,6 +76,10 @@ pub struct Constraint {
 }
 
 /// A declared foreign key.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of the database's own catalog"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignKey {

@@ -164,6 +164,9 @@ impl<D: Database> Preview<'_, D> {
                 told.push(sentence.replacen("{}", &count.to_string(), 1));
             }
         }
+        if user.is_none() {
+            told.extend(self.keyless_rows(&steps)?);
+        }
         told.extend(self.short_of_ids(&steps, user)?);
         Ok(told)
     }

@@ -68,6 +68,7 @@ impl<D: Database> Preview<'_, D> {
         cautions.append(&mut live.cautions(dialect, &spec));
         cautions.extend(self.scarce_ids()?);
         cautions.extend(self.caution_of_everybody()?);
+        cautions.append(&mut self.cautions_of_description()?);
         Ok(cautions)
     }
 

@@ -68,6 +68,8 @@ macro_rules! for_every_claim {
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
+            everybody_without_a_key_is_foretold
+            another_description_than_the_stored_one_is_noted
             what_a_trigger_keeps_is_not_forgotten
             rows_with_bits_as_keys_are_found_by_them
             bits_are_ids_like_other_numbers
@@ -469,6 +471,7 @@ mod emptying;
 mod endings;
 mod export;
 mod following;
+mod foretold;
 pub(crate) mod forum;
 mod handles;
 mod holder;
@@ -554,6 +557,7 @@ pub(crate) use emptying::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
 pub(crate) use following::*;
+pub(crate) use foretold::*;
 pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;

@@ -344,7 +344,7 @@ pub(crate) fn a_circle_of_one_person_to_a_column_worked_out_goes_back() {
     }
 }
 
-/// So did a circle of rows of one person over two tables.
+/// A circle of rows of one person over two tables waited for good in the same way.
 pub(crate) fn a_circle_of_one_person_over_two_tables_to_a_column_worked_out_goes_back() {
     for firm in [true, false] {
         let mut society = circle_of_two("to", firm);

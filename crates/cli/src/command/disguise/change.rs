@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::credential::Brought;
 use super::look::{ready, user_of};
-use super::receipt::Outgoing;
+use super::receipt::{OF_RECORDS, Outgoing};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, at_share, refused, stored, unfit};
 use crate::args::{Apply, Forget, Reveal, Span};
@@ -455,6 +455,7 @@ pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status,
         })?;
     } else {
         output.line(&format!("forgotten for good: {forgotten}"))?;
+        output.line(OF_RECORDS)?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;

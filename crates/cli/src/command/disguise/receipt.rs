@@ -23,6 +23,9 @@ use crate::output_file::OutputFile;
 
 const KEY_LABEL: &str = RECEIPT_KEY_LABEL;
 
+/// The extent of what was forgotten, for a person to read.
+pub(super) const OF_RECORDS: &str = "  records of what was hidden: rows that the application shows are not touched";
+
 #[derive(Serialize)]
 struct CheckedForm {
     forgotten: String,
@@ -182,6 +185,7 @@ fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
         output.line(&format!("forgotten for good: {}", form.forgotten))?;
         output.line(&format!("  at {}", form.time))?;
         output.line(&format!("  sealed bags destroyed: {}", form.bags))?;
+        output.line(OF_RECORDS)?;
     }
     output.flush()?;
     Ok(Status::Done)

@@ -382,26 +382,12 @@ impl<'a> Circles<'_, 'a> {
         Ok(spelled)
     }
 
-    /// Returns the references to columns of waiting rows that the database works out. Nothing tells
-    /// before the rows are in whether one of them is meant.
-    pub(super) fn hidden(&self, groups: &[Group<'_>]) -> Vec<Reference> {
-        let all = groups.iter().flat_map(|group| &group.references);
-        let is_hidden = |reference: &&Reference| {
-            let mut to = groups.iter();
-            to.any(|group| {
-                let is_to = group.table.name == reference.to_table;
-                is_to && !group.rows.is_empty() && group.table.works_out(&reference.to_columns)
-            })
-        };
-        all.filter(is_hidden).cloned().collect()
-    }
-
     /// Keeps only rows all of whose parents exist or are among the remaining rows, or which do not
     /// wait for them.
     fn narrow(&self, groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         loop {
             let among = among(groups, |_| true);
-            let hidden = self.hidden(groups);
+            let hidden = hidden(groups);
             // A row whose column is emptied may be the parent of others by that column.
             let changed = Cell::new(false);
             for (group, there) in groups.iter_mut().zip(there) {
@@ -460,6 +446,20 @@ pub(super) fn key(
         .any(|it| reference.columns == std::slice::from_ref(it));
     let nobody = |it: &Value| it.is_null() || (names_people && it.is_nobody());
     (key.len() == reference.columns.len() && !key.iter().any(nobody)).then_some(key)
+}
+
+/// Returns the references to columns of waiting rows that the database works out. Nothing tells
+/// before the rows are in whether one of them is meant.
+pub(super) fn hidden(groups: &[Group<'_>]) -> Vec<Reference> {
+    let all = groups.iter().flat_map(|group| &group.references);
+    let is_hidden = |reference: &&Reference| {
+        let mut to = groups.iter();
+        to.any(|group| {
+            let is_to = group.table.name == reference.to_table;
+            is_to && !group.rows.is_empty() && group.table.works_out(&reference.to_columns)
+        })
+    };
+    all.filter(is_hidden).cloned().collect()
 }
 
 pub(super) fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {

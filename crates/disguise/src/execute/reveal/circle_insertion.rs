@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::circle::{Circles, Group, Spelled, Waiting, among, holds, is_among, key};
+use super::circle::{Circles, Group, Spelled, Waiting, among, hidden, holds, is_among, key};
 use super::unawaited::Keys;
 use super::write_back::is_constraint;
 use crate::database::Matching;
@@ -83,7 +83,7 @@ impl Circles<'_, '_> {
     /// Notes rows as not in that refer to nothing by a column, or to one, which the database works
     /// out. Returns whether there are none.
     pub(super) fn all_lead_on(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
-        let hidden = self.hidden(groups);
+        let hidden = hidden(groups);
         let mut all = true;
         for group in groups {
             let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);

@@ -7,7 +7,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::DfsPostOrder;
 
-use super::circle::{Circles, Group, Spelled, Waiting};
+use super::circle::{Circles, Group, Spelled};
 use super::put_back::Ready;
 use super::report::KeptReason;
 use super::savepoint::Savepoint;
@@ -84,19 +84,18 @@ impl Circles<'_, '_> {
             let rows = rows.map(|(at, it)| (at, it.row.as_slice()));
             let mut circles = parents_first(of, rows, spelled);
             circles.retain(|circle| circle.rows.len() > 1);
+            let mut came = BTreeSet::new();
             for circle in circles {
                 let all = circle.rows.iter().filter_map(|at| group.rows.get(*at));
                 let rows: Vec<Vec<Value>> = all.map(|it| it.row.clone()).collect();
                 if insert_whole_circle(self.work.owners.database, of, &rows)? {
-                    helped = true;
-                    let came = |(at, it): (usize, &mut Waiting)| {
-                        if circle.rows.contains(&at) {
-                            it.came_whole();
-                        }
-                    };
-                    group.rows.iter_mut().enumerate().for_each(came);
+                    came.extend(circle.rows);
                 }
             }
+            helped |= !came.is_empty();
+            let rows = group.rows.iter_mut().enumerate();
+            let rows = rows.filter(|(at, _)| came.contains(at));
+            rows.for_each(|(_, it)| it.came_whole());
         }
         Ok(helped)
     }
