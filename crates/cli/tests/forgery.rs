@@ -319,3 +319,35 @@ fn a_later_key_verifies_the_log_and_its_receipts_and_is_named() {
     let said = probity(at, &check, 1);
     assert!(said.contains("witness key"), "{said}");
 }
+
+/// A claimed actor wrote a line of its own, or a command to the terminal, into the report of a
+/// proof.
+#[test]
+fn no_name_in_a_report_begins_a_line_or_commands_the_terminal() {
+    let folder = place();
+    let at = folder.path();
+    let name = "x\u{85}actor      root\u{9b}2J\u{2028}\u{202e}";
+    let line = serde_json::json!({"action": "read", "actor": name, "purpose": name, "key": name});
+    fs::write(at.join("line"), line.to_string()).unwrap();
+    probity(at, &["append", "audit", "line"], 0);
+    probity(at, &["prove", "audit", "--index", "1", "-o", "named"], 0);
+    let check = ["check-proof", "named", "--key", "audit.vkey"];
+    let said = probity(at, &check, 0);
+    let shown = r"x\u{85}actor      root\u{9b}2J\u{2028}\u{202e}";
+    assert!(said.contains(&format!("actor      {shown}\n")), "{said}");
+    assert!(
+        said.contains(&format!("key        \"{shown}\"\n")),
+        "{said}"
+    );
+    assert!(
+        !said
+            .chars()
+            .any(|letter| letter.is_control() && letter != '\n'),
+        "{said}"
+    );
+    let document = probity(at, &[&check[..], &["--json"]].concat(), 0);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["entry"]["actor"], name, "JSON has it as it is");
+    let csv = probity(at, &["export", "audit", "--format", "csv"], 0);
+    assert!(csv.contains(name), "a file has it as it is");
+}

@@ -69,7 +69,7 @@ pub(in crate::command) fn said_of_key(given: Option<u64>, keys: u64) -> Option<S
     let number = given.filter(|number| *number > 1)?;
     Some(if number == keys {
         format!(
-            "the key given is number {number}, the newest: certificates lead to it, and whoever has only older keys cannot have signed this log"
+            "the key given is number {number}, the newest: certificates lead to it, and whoever has only older keys cannot have made this log"
         )
     } else {
         format!(
