@@ -411,6 +411,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
                  newest backup of this log, and keep a copy of the one that is there"
             )
         }
+        LogError::WitnessKey => {
+            "give a signing key of the log, which `probity keys status DIR` prints as verifier key and newest key; the witness key is for witnesses \
+             and for check-proof".into()
+        }
         LogError::NoStream { .. } => {
             format!("see the streams with: probity stream list {LOG_NAMED}{KEY_GIVEN}; make one with: probity stream create {LOG_NAMED} NAME{KEY_GIVEN}")
         }

@@ -21,3 +21,4 @@ pub mod process;
 mod progress;
 mod shell;
 mod terminal;
+pub mod visible_text;

@@ -13,6 +13,7 @@ use probity_cli::envelope;
 use probity_cli::failure::{Failure, Status};
 use probity_cli::help_width;
 use probity_cli::process;
+use probity_cli::visible_text::visible_lines;
 
 fn main() -> ExitCode {
     if let Err(error) = process::withhold_memory() {
@@ -105,5 +106,5 @@ fn print_document(failure: &Failure) {
 
 fn complain(text: &str) {
     // Nobody is left to tell when standard error is gone.
-    drop(writeln!(io::stderr(), "{text}"));
+    drop(writeln!(io::stderr(), "{}", visible_lines(text)));
 }

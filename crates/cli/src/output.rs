@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::envelope::enveloped;
 use crate::failure::Failure;
+use crate::visible_text::{visible, visible_lines};
 
 /// Standard output, buffered.
 pub(crate) struct Output {
@@ -19,12 +20,17 @@ impl Output {
         }
     }
 
-    /// Writes one line of text.
+    /// Writes one line of text for people, with the characters escaped that [`visible`] names.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{text}").map_err(Failure::output)
+        writeln!(self.out, "{}", visible(text)).map_err(Failure::output)
     }
 
-    /// Writes text that is no whole line.
+    /// Writes text of several lines for people, each like [`Output::line`].
+    pub(crate) fn lines(&mut self, text: &str) -> Result<(), Failure> {
+        text.split('\n').try_for_each(|line| self.line(line))
+    }
+
+    /// Writes text that programs read, as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).map_err(Failure::output)
     }
@@ -63,11 +69,12 @@ impl Output {
         let all = std::iter::once(heading).chain(rows);
         for row in all.clone() {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(visible(cell).chars().count());
             }
         }
         for row in all {
             let cells = row.iter().zip(&widths).map(|(cell, &width)| {
+                let cell = visible(cell);
                 let is_number = cell.starts_with(|first: char| first.is_ascii_digit());
                 if is_number {
                     format!("{cell:>width$}")
@@ -90,7 +97,7 @@ impl Output {
 /// Prints a message that is no result to standard error.
 pub(crate) fn note(text: &str) {
     // Nobody is left to tell when standard error is gone.
-    drop(writeln!(io::stderr(), "{text}"));
+    drop(writeln!(io::stderr(), "{}", visible_lines(text)));
 }
 
 /// Returns `count` with its noun in singular or plural.

@@ -260,6 +260,94 @@ fn a_key_of_something_else_is_not_said_to_be_the_logs() {
     let at = folder.path();
     let said = probity(at, &["verify", "audit", "--key", "audit.vkey"], 0);
     assert!(said.contains("the first as given"), "{said}");
-    let said = probity(at, &["verify", "audit", "--key", "stable"], 3);
+    let said = probity(at, &["verify", "audit", "--key", "stable"], 1);
     assert!(!said.contains("as given"), "{said}");
+    assert!(
+        said.contains("witness key") && said.contains("keys status"),
+        "{said}"
+    );
+    probity(at, &["init", "other", "--origin", "example.com/other"], 0);
+    let said = probity(at, &["verify", "audit", "--key", "other.vkey"], 3);
+    assert!(!said.contains("as given"), "{said}");
+    assert!(said.contains("this is another log"), "{said}");
+}
+
+/// The key that `check-proof` prints, or the newest of `keys status`, made another log of an honest
+/// one for `verify` and `check-receipts`.
+#[test]
+fn a_later_key_verifies_the_log_and_its_receipts_and_is_named() {
+    let folder = place();
+    let at = folder.path();
+    let receipts = probity(at, &["append", "audit", "line", "--receipts"], 0);
+    let receipts = receipts.lines().find(|line| line.starts_with('{'));
+    let receipts = receipts.unwrap();
+    fs::write(at.join("receipts"), receipts).unwrap();
+    probity(at, &["prove", "audit", "--index", "0", "-o", "of-last"], 0);
+    let said = probity(at, &["keys", "status", "audit"], 0);
+    let row = |said: &str, name: &str| {
+        let row = said.lines().find_map(|line| line.strip_prefix(name));
+        row.unwrap().trim().to_owned()
+    };
+    fs::write(at.join("newest"), row(&said, "newest key")).unwrap();
+    let check = ["check-proof", "of-last", "--key", "newest"];
+    let said = probity(at, &check, 0);
+    fs::write(at.join("signer"), row(&said, "signed by")).unwrap();
+    for key in ["newest", "signer"] {
+        let said = probity(at, &["verify", "audit", "--key", key], 0);
+        assert!(
+            said.contains("the newest: certificates lead to it"),
+            "{said}"
+        );
+        assert!(said.contains("the first as the log itself says"), "{said}");
+        assert!(said.contains("\nintact: "), "{said}");
+        let document = probity(at, &["verify", "audit", "--key", key, "--json"], 0);
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["key_given"], document["keys"]);
+        assert_eq!(document["first_key_given"], false);
+        let check = ["check-receipts", "receipts", "--log", "audit", "--key", key];
+        let said = probity(at, &check, 0);
+        assert!(said.contains("the key given is number"), "{said}");
+    }
+    let check = [
+        "check-receipts",
+        "receipts",
+        "--log",
+        "audit",
+        "--key",
+        "stable",
+    ];
+    let said = probity(at, &check, 1);
+    assert!(said.contains("witness key"), "{said}");
+}
+
+/// A claimed actor wrote a line of its own, or a command to the terminal, into the report of a
+/// proof.
+#[test]
+fn no_name_in_a_report_begins_a_line_or_commands_the_terminal() {
+    let folder = place();
+    let at = folder.path();
+    let name = "x\u{85}actor      root\u{9b}2J\u{2028}\u{202e}";
+    let line = serde_json::json!({"action": "read", "actor": name, "purpose": name, "key": name});
+    fs::write(at.join("line"), line.to_string()).unwrap();
+    probity(at, &["append", "audit", "line"], 0);
+    probity(at, &["prove", "audit", "--index", "1", "-o", "named"], 0);
+    let check = ["check-proof", "named", "--key", "audit.vkey"];
+    let said = probity(at, &check, 0);
+    let shown = r"x\u{85}actor      root\u{9b}2J\u{2028}\u{202e}";
+    assert!(said.contains(&format!("actor      {shown}\n")), "{said}");
+    assert!(
+        said.contains(&format!("key        \"{shown}\"\n")),
+        "{said}"
+    );
+    assert!(
+        !said
+            .chars()
+            .any(|letter| letter.is_control() && letter != '\n'),
+        "{said}"
+    );
+    let document = probity(at, &[&check[..], &["--json"]].concat(), 0);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["entry"]["actor"], name, "JSON has it as it is");
+    let csv = probity(at, &["export", "audit", "--format", "csv"], 0);
+    assert!(csv.contains(name), "a file has it as it is");
 }

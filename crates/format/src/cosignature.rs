@@ -5,13 +5,15 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::error::DecodeError;
-use crate::note::{KeyText, PUBLIC_KEY_BYTES, SignedNote, VerifierKey, key_id};
+use crate::note::{KeyText, PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey, key_id};
 
 /// Signature type of an Ed25519 cosignature with a time.
 const TYPE_COSIGNATURE: u8 = 0x04;
 /// Length of the timestamp in a cosignature, in bytes: seconds since 1970, big-endian as the
 /// specification says.
 const TIME_BYTES: usize = 8;
+/// Largest time that a cosignature may state, in seconds since 1970.
+const TIME_MAX: u64 = (1 << 63) - 1;
 
 /// A witness's public key with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,26 +64,38 @@ impl WitnessKey {
         self.key.name()
     }
 
-    /// Returns the time at which this witness cosigned the checkpoint in `note`, in seconds since
-    /// 1970; `None` if no signature line is this witness's.
+    /// Returns the last time at which this witness cosigned the checkpoint in `note`, in seconds
+    /// since 1970; `None` if no signature line is this witness's. The order of the lines does not
+    /// matter: a witness may cosign one checkpoint again, and its answers are appended.
     ///
     /// # Errors
-    /// When the signature of a line with this witness's name and id is invalid.
+    /// When the signature or the time of any line with this witness's name and id is invalid.
     pub fn cosigned(&self, note: &SignedNote) -> Result<Option<u64>, DecodeError> {
-        let error = || DecodeError::new("cosignature", 0, "is wrong");
-        let mut lines = note.signatures().iter();
-        let own = lines.find(|line| line.id() == self.id && line.name() == self.name());
-        let Some(own) = own else { return Ok(None) };
-        let (time, signature) = own
+        let mut newest = None;
+        for line in note.signatures() {
+            if line.id() == self.id && line.name() == self.name() {
+                newest = newest.max(Some(self.time_of(line, note.text())?));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Returns the time in the signature line `line` of this witness on `text`.
+    fn time_of(&self, line: &Signature, text: &str) -> Result<u64, DecodeError> {
+        let error = |reason| DecodeError::new("cosignature", 0, reason);
+        let (time, signature) = line
             .bytes()
             .split_first_chunk::<TIME_BYTES>()
-            .ok_or_else(error)?;
+            .ok_or_else(|| error("is wrong"))?;
         let time = u64::from_be_bytes(*time);
-        let message = format!("cosignature/v1\ntime {time}\n{}", note.text());
+        if time > TIME_MAX {
+            return Err(error("has a time above 2^63 - 1 seconds"));
+        }
+        let message = format!("cosignature/v1\ntime {time}\n{text}");
         if self.key.verifies(message.as_bytes(), signature) {
-            Ok(Some(time))
+            Ok(time)
         } else {
-            Err(error())
+            Err(error("is wrong"))
         }
     }
 }
@@ -104,14 +118,48 @@ mod tests {
         (key, witness.unwrap())
     }
 
-    fn cosigned(text: &str, signed: &str, time: u64) -> SignedNote {
+    /// Returns the witness's line on `signed` at `time`.
+    fn line(signed: &str, time: u64) -> String {
         let (key, witness) = witness();
         let message = format!("cosignature/v1\ntime {time}\n{signed}");
         let signature = key.sign(message.as_bytes()).unwrap();
         let blob: Vec<u8> = witness.id.to_be_bytes().into_iter().collect();
         let blob = [blob, time.to_be_bytes().to_vec(), signature].concat();
-        let note = format!("{text}\n\u{2014} {NAME} {}\n", STANDARD.encode(blob));
+        format!("\u{2014} {NAME} {}\n", STANDARD.encode(blob))
+    }
+
+    fn note(text: &str, lines: &[String]) -> SignedNote {
+        let note = format!("{text}\n{}", lines.concat());
         SignedNote::parse(note.as_bytes()).unwrap()
+    }
+
+    fn cosigned(text: &str, signed: &str, time: u64) -> SignedNote {
+        note(text, &[line(signed, time)])
+    }
+
+    /// The first of several lines of a witness counted, so that an appended newer answer did not.
+    #[test]
+    fn of_several_cosignatures_of_one_witness_the_newest_counts() {
+        let (_, witness) = witness();
+        let text = "log\n1\nroot\n";
+        for times in [[7, 77], [77, 7], [77, 77]] {
+            let lines = times.map(|time| line(text, time));
+            assert_eq!(
+                witness.cosigned(&note(text, &lines)),
+                Ok(Some(77)),
+                "{times:?}"
+            );
+        }
+        for signed in [["log\n2\nroot\n", text], [text, "log\n2\nroot\n"]] {
+            let lines = signed.map(|signed| line(signed, 7));
+            assert!(witness.cosigned(&note(text, &lines)).is_err(), "{signed:?}");
+        }
+        let last = (1 << 63) - 1;
+        assert_eq!(
+            witness.cosigned(&cosigned(text, text, last)),
+            Ok(Some(last))
+        );
+        assert!(witness.cosigned(&cosigned(text, text, last + 1)).is_err());
     }
 
     #[test]

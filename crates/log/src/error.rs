@@ -136,6 +136,9 @@ pub enum LogError {
         "the root key does not open the folder keys/: it is another log's key, or keys/ is another log's"
     )]
     WrongKey,
+    /// The verifier key given is the log's witness key.
+    #[error("the key given is the log's witness key, which vouches for nothing alone")]
+    WitnessKey,
     /// The stream does not exist.
     #[error("there is no stream {name}")]
     NoStream {

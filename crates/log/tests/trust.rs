@@ -17,7 +17,10 @@ use probity_log::clock::SystemClock;
 use probity_log::prove::{ProveError, Recipient};
 use probity_log::reader::Reader;
 use probity_log::storage::{Memory, Storage as _};
-use probity_log::{Log, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain};
+use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
+use probity_log::{
+    Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain,
+};
 
 const JOURNAL: &str = "streams/journal/checkpoint";
 const DEFAULT: &str = "streams/default/checkpoint";
@@ -35,20 +38,38 @@ struct World {
 }
 
 impl World {
-    fn new(origin: &str) -> Self {
-        let memory = Memory::new();
+    /// A log at `memory`, with second copies of its own.
+    fn at(memory: Memory) -> Self {
         let storage = Arc::new(memory.clone());
         let places = LogLocation::on(storage, Arc::new(Memory::new()), "the log");
+        Self { memory, places }
+    }
+
+    fn new(origin: &str) -> Self {
+        let world = Self::at(Memory::new());
         let config = StreamConfig {
             proofs: Proofs::Entry,
             ..StreamConfig::default()
         };
         let (options, clock) = (Options::default(), Arc::new(SystemClock::new()));
-        Log::create_at(&places, origin, &root(), config, options, clock as _)
+        Log::create_at(&world.places, origin, &root(), config, options, clock as _)
             .unwrap()
             .close()
             .unwrap();
-        Self { memory, places }
+        world
+    }
+
+    fn verify(&self, known: &VerifierKey) -> Result<Report, LogError> {
+        let options = VerifyOptions {
+            known_key: Some(known.clone()),
+            ..VerifyOptions::default()
+        };
+        verify_at(&self.places, &options)
+    }
+
+    /// The newest signing key.
+    fn newest(&self) -> VerifierKey {
+        VerifierKey::parse(&self.verify(self.geometry().anchor()).unwrap().newest).unwrap()
     }
 
     /// Appends `count` entries, each under a key of its own.
@@ -404,5 +425,63 @@ fn a_wrong_head_of_the_recipient_is_no_damage_of_the_log() {
             matches!(refused, ProveError::Head { .. }),
             "{recipient:?}: {refused:?}"
         );
+    }
+}
+
+/// `verify` called an honest log another one when it was given a later key than the first, or the
+/// witness key.
+#[test]
+fn any_signing_key_of_the_log_verifies_it_and_no_other_key_does() {
+    let world = World::new("example.com/log");
+    world.write(4);
+    let middle = world.newest();
+    let before = world.verify(&middle).unwrap().keys;
+    world.write(4);
+    let newest = world.newest();
+    let whole = world.verify(world.geometry().anchor()).unwrap();
+    assert_eq!((whole.faults.len(), whole.known_key), (0, Some(1)));
+    assert!(1 < before && before < whole.keys);
+    let of_stream = VerifierKey::new("example.com/log/streams/default", *newest.key()).unwrap();
+    for (known, number) in [
+        (&middle, before),
+        (&newest, whole.keys),
+        (&of_stream, whole.keys),
+    ] {
+        let report = world.verify(known).unwrap();
+        assert_eq!(report.faults, [], "{known}");
+        assert_eq!(report.known_key, Some(number), "{known}");
+    }
+    let refused = world.verify(&world.witness_key());
+    assert!(matches!(refused, Err(LogError::WitnessKey)));
+    let renamed = VerifierKey::new("example.com/other", *newest.key()).unwrap();
+    let foreign = SigningKey::from_seed("example.com/log", &[9; 32]).unwrap();
+    for known in [&renamed, foreign.verifier_key()] {
+        let report = world.verify(known).unwrap();
+        let [fault] = &*report.faults else {
+            panic!("{:?}", report.faults);
+        };
+        assert_eq!(fault.class, FaultClass::KeyChain);
+        assert!(fault.detail.contains("this is another log"), "{fault}");
+        assert_eq!(report.known_key, None);
+    }
+}
+
+/// Continues a copy of the log with an expired key, and puts an older copy of it back.
+#[test]
+fn a_later_key_refuses_what_its_predecessors_made_without_it() {
+    let world = World::new("example.com/log");
+    world.write(2);
+    let stolen = world.newest();
+    let backup = || World::at(world.memory.clone_live());
+    let (older, thief) = (backup(), backup());
+    world.write(2);
+    thief.write(2);
+    let later = world.newest();
+    assert_eq!(world.verify(&later).unwrap().faults, []);
+    for world in [&older, &thief] {
+        assert_eq!(world.verify(&stolen).unwrap().faults, [], "the older key");
+        let report = world.verify(&later).unwrap();
+        let classes: Vec<FaultClass> = report.faults.iter().map(|fault| fault.class).collect();
+        assert_eq!(classes, [FaultClass::KeyChain]);
     }
 }

@@ -168,7 +168,7 @@ impl StreamChoice {
 /// Checks every stored byte against the signatures, without any secret, and says what it did not check.
 ///
 /// Without --key contents stay closed and the log's own first key is believed. With a verifier key
-/// signatures must begin with that key; with the root key contents are opened and checked too. Whether
+/// that must be one of the log's signing keys, the first or a later one; with the root key contents are opened and checked too. Whether
 /// the log is an older copy of itself shows by the second copies of its heads, and no key tells it.
 /// With --since, --from or --to frames are left out: the verdict is of what was read, and they are counted.
 #[derive(ClapArgs)]

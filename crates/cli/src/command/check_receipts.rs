@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::copies::{absent as absent_heads, check_is_folder};
 use super::receipt_line::ReceiptLine;
+use super::verify::said_of_key;
 use crate::args::CheckReceipts;
 use crate::config::Environment;
 use crate::entry_json::{Line, Lines};
@@ -26,6 +27,8 @@ struct Document<'a> {
     held: u64,
     /// Held receipts of frames of which the log gave sections up.
     given_up: u64,
+    /// Number of the given key among the log's signing keys, from 1.
+    key_given: Option<u64>,
     /// Receipts of entries that are recorded and not signed for yet.
     unsigned: &'a [Finding],
     faults: &'a [Finding],
@@ -44,6 +47,9 @@ struct Compared {
     receipts: u64,
     held: u64,
     given_up: u64,
+    key_given: Option<u64>,
+    /// Number of the log's signing keys.
+    keys: u64,
     unsigned: Vec<Finding>,
     faults: Vec<Finding>,
 }
@@ -69,7 +75,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     let mut compared = compare_all(args, &leaves)?;
     // A record that is still there commits to bytes that may be gone.
     let options = VerifyOptions {
-        anchor: Some(key),
+        known_key: Some(key),
         ..VerifyOptions::default()
     };
     let report = verify_at(&places, &options)?;
@@ -78,6 +84,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
         detail: format!("the log: {fault}"),
     });
     compared.faults.extend(of_log);
+    (compared.key_given, compared.keys) = (report.known_key, report.keys);
     let undecided = if compared.faults.is_empty() {
         let absent = named.is_some() && report.heads.streams == 0;
         let absent = absent.then(|| absent_heads(places.heads_path()));
@@ -130,6 +137,7 @@ fn tell(
             receipts: compared.receipts,
             held: compared.held,
             given_up: compared.given_up,
+            key_given: compared.key_given,
             unsigned: &compared.unsigned,
             faults: &compared.faults,
         })?;
@@ -154,6 +162,9 @@ fn tell(
         output.line(&format!(
             "held: {receipts}, all as the log has them{given_up}"
         ))?;
+        if let Some(given) = said_of_key(compared.key_given, compared.keys) {
+            output.line(&given)?;
+        }
     }
     output.flush()
 }

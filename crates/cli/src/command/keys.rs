@@ -33,6 +33,8 @@ struct KeysDocument {
     origin: String,
     fingerprint: String,
     verifier_key: String,
+    /// The key certified last; `None` where the chain is broken or known in part.
+    newest_key: Option<String>,
     /// `None` in a log of version 2.
     witness_key: Option<String>,
     signing_keys: u64,
@@ -66,6 +68,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         origin: geometry.origin().to_owned(),
         fingerprint,
         verifier_key: geometry.anchor().encode(),
+        newest_key: (chain == UNBROKEN).then_some(report.newest),
         witness_key: geometry.witness().map(VerifierKey::encode),
         signing_keys: report.keys,
         chain,
@@ -168,6 +171,10 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ("log", document.origin.clone()),
         ("fingerprint", document.fingerprint.clone()),
         ("verifier key", document.verifier_key.clone()),
+        (
+            "newest key",
+            document.newest_key.clone().unwrap_or_default(),
+        ),
         (
             "witness key",
             document.witness_key.clone().unwrap_or_default(),

@@ -72,7 +72,7 @@ fn verify_options(args: &Upgrade) -> Result<VerifyOptions, Failure> {
     };
     match args.key.as_deref().map(key_file::read).transpose()? {
         Some(Key::Root(root)) => options.root = Some(root),
-        Some(Key::Verifier(anchor)) => options.anchor = Some(anchor),
+        Some(Key::Verifier(known)) => options.known_key = Some(known),
         None => {}
     }
     Ok(options)

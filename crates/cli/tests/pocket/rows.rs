@@ -154,3 +154,32 @@ fn a_column_that_the_rows_lack_is_named_alone() {
     assert!(stderr.contains("note has no value"), "{stderr}");
     assert!(!stderr.contains("in the column"), "{stderr}");
 }
+
+/// The manual called the extract with the higher number the later one, also where an older copy of
+/// the database had been put back in between.
+#[test]
+fn a_database_that_was_put_back_counts_its_states_again() {
+    let place = Place::filled();
+    let files = ["v", "v.root"];
+    let copy = |name: &str| place.path(&format!("{name}.copy"));
+    for name in files {
+        fs::copy(place.path(name), copy(name)).unwrap();
+    }
+    let extract = |name: &str| {
+        place.run(&["extract", "v", "SELECT id FROM doctors", "-o", name], 0);
+        let said = place.json(&["check", name, "--key", "v.vkey"]);
+        let time = said["time"].as_str().unwrap().to_owned();
+        (said["state"].as_u64().unwrap(), time)
+    };
+    for _ in 0..3 {
+        place.run(&["exec", "v", "DELETE FROM doctors WHERE id = 9"], 0);
+    }
+    place.run(&["exec", "v", "INSERT INTO doctors VALUES (3, 'Ng', 1)"], 0);
+    let before = extract("before");
+    for name in files {
+        fs::copy(copy(name), place.path(name)).unwrap();
+    }
+    let after = extract("after");
+    assert!(before.1 < after.1, "{before:?} {after:?}");
+    assert!(before.0 > after.0, "{before:?} {after:?}");
+}

@@ -9,6 +9,7 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
+use super::chain::Chain;
 use super::passed::{check_folders, name_passed};
 use super::published::Published;
 use super::since::SINCE;
@@ -55,7 +56,7 @@ impl Notes {
 
 /// The state that is checked, as it was at one moment.
 pub(super) struct Fixed {
-    pub(super) keys: usize,
+    pub(super) chain: Chain,
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
@@ -127,7 +128,7 @@ impl Verifier<'_> {
         }
         heads.since = self.stream_of_since(&subjects, faults);
         Ok(Fixed {
-            keys: history.keys.len(),
+            chain: self.chain(&history, is_whole, faults),
             subjects,
             heads,
             slots,

@@ -7,6 +7,7 @@
 mod ahead;
 mod anchoring;
 mod anchors;
+mod chain;
 mod durable;
 mod frames;
 mod heads;
@@ -78,9 +79,9 @@ pub(crate) use whole::WholeStream;
 pub struct VerifyOptions {
     /// The root key: sections are then opened as well.
     pub root: Option<RootKey>,
-    /// The log's first verifier key as the verifier knows it; otherwise the key in the log is
-    /// trusted.
-    pub anchor: Option<VerifierKey>,
+    /// A verifier key of the log as the verifier knows it, the first or any later one; otherwise
+    /// the first key in the log is trusted.
+    pub known_key: Option<VerifierKey>,
     /// Threads; 0 means one for each core.
     pub jobs: usize,
     /// A checkpoint known from before. The stream must have grown from it, and only frames behind
@@ -106,7 +107,8 @@ pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 /// Damage is not an error: it is in the report, every fault with its class and place.
 ///
 /// # Errors
-/// When there is no log, it is of another version, the key is wrong, or the storage fails.
+/// When there is no log, it is of another version, the key is wrong or the witness key, or the
+/// storage fails.
 pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> {
     verify_at(&LogLocation::new(path, options.heads.as_ref()), options)
 }
@@ -125,7 +127,7 @@ pub fn verify_at(places: &LogLocation, options: &VerifyOptions) -> Result<Report
 /// so that its absence is damage then.
 fn gone(error: LogError, options: &VerifyOptions) -> LogError {
     match error {
-        LogError::NotALog { path } if options.root.is_some() || options.anchor.is_some() => {
+        LogError::NotALog { path } if options.root.is_some() || options.known_key.is_some() => {
             LogError::Broken {
                 place: format!("{path}/{GEOMETRY}"),
                 reason: "is missing or no geometry of a log, though a key of one was given".into(),
@@ -157,6 +159,7 @@ impl<'a> Verifier<'a> {
     }
 
     fn run(&self) -> Result<Report, LogError> {
+        self.check_no_witness()?;
         let open = |root| Opener::new_past_damage(&self.files, root, &self.geometry);
         let opener = self.options.root.as_ref().map(open).transpose()?;
         let mut faults = Faults::default();
@@ -169,9 +172,8 @@ impl<'a> Verifier<'a> {
         let mut report = self.nothing_checked(opener.is_some());
         let mut unchecked = Names::default();
         unchecked.of_log(&self.files, opener.is_some(), &mut faults)?;
-        self.check_anchor(&mut faults);
         let Fixed {
-            keys,
+            chain,
             mut subjects,
             heads,
             mut slots,
@@ -213,7 +215,9 @@ impl<'a> Verifier<'a> {
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses.into_iter().map(|it| it.loss).collect();
-        report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
+        report.keys = chain.keys;
+        report.newest = chain.newest;
+        report.known_key = chain.known;
         report.heads = heads;
         for subject in &subjects {
             let stream = stream::check(self, subject, sealers, &mut faults, &mut unchecked)?;
@@ -230,6 +234,8 @@ impl<'a> Verifier<'a> {
             origin: self.geometry.origin().to_owned(),
             version: self.geometry.version(),
             anchor: self.geometry.anchor().encode(),
+            newest: self.geometry.anchor().encode(),
+            known_key: None,
             keys: 1,
             keyed: is_keyed,
             heads: HeadsCompared::default(),
@@ -239,21 +245,6 @@ impl<'a> Verifier<'a> {
             faults_unlisted: 0,
             unchecked: Vec::new(),
             unchecked_unlisted: 0,
-        }
-    }
-
-    /// Compares the first key of the log with the one that the verifier knows.
-    fn check_anchor(&self, faults: &mut Faults) {
-        let known = self.options.anchor.as_ref();
-        if known.is_some_and(|known| known != self.geometry.anchor()) {
-            let detail = "names another first key than the verifier knows: this is another log";
-            let journal = StreamName::journal();
-            faults.push(Fault::new(
-                FaultClass::KeyChain,
-                &journal,
-                "probity.toml",
-                detail,
-            ));
         }
     }
 

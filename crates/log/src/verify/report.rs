@@ -272,6 +272,10 @@ pub struct Report {
     pub anchor: String,
     /// Number of signing keys in the chain.
     pub keys: u64,
+    /// The newest key of the chain, as far as it could be read.
+    pub newest: String,
+    /// The number in the chain, from 1, of the key given with [`super::VerifyOptions::known_key`].
+    pub known_key: Option<u64>,
     /// True when sections were opened too.
     pub keyed: bool,
     /// The second copies of the heads that were compared.

@@ -442,7 +442,7 @@ impl Scene<'_> {
     pub(crate) fn verify(&self, look: Look) -> Result<Report, LogError> {
         let options = VerifyOptions {
             root: (look == Look::Keyed).then(root),
-            anchor: (look == Look::Anchor).then(|| self.world.anchor.clone()),
+            known_key: (look == Look::Anchor).then(|| self.world.anchor.clone()),
             since: self.since.clone(),
             jobs: 1,
             ..VerifyOptions::default()

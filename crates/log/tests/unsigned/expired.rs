@@ -115,7 +115,7 @@ fn found(path: &Path) -> Vec<Fault> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let anchor = Geometry::parse(&geometry).unwrap().anchor().clone();
     let with_anchor = VerifyOptions {
-        anchor: Some(anchor),
+        known_key: Some(anchor),
         ..VerifyOptions::default()
     };
     let found = verify(path, &VerifyOptions::default()).unwrap().faults;

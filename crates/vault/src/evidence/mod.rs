@@ -42,7 +42,8 @@ impl EvidenceKind {
 }
 
 /// The time of a signature and the database's state; each commit and each opening has the next
-/// number.
+/// number. A database whose files were put back counts on from the number of the copy, so two
+/// contents may have one number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moment {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use probity_format::time::format_time;
-use probity_format::{Digest, Entry, Timestamp};
+use probity_format::{Digest, Timestamp};
 use probity_log::AcceptedLoss;
 use probity_log::reader::{Damage, Filter, Found, Reader};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::{SecureStore, Value};
 
-use super::names::Others;
+use super::names::{Others, Shown};
 use super::{Person, WITHHELD};
 use crate::error::VaultError;
 use crate::observer::Observer;
@@ -174,21 +174,20 @@ struct Act {
 
 impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
     fn entry(&mut self, found: &Found<'_>) -> Result<(), VaultError> {
-        let entry = &found.entry;
         let subject = self.person.subject.clone();
-        let others = Others::of(found, &subject);
-        let act = self.act(entry, &others)?;
+        let entry = Others::of(found, &subject).shown(&found.entry);
+        let act = self.act(&entry)?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
         let subjects =
-            entry.subjects.iter().count() + found.closed.subjects + found.missing.subjects;
+            found.entry.subjects.iter().count() + found.closed.subjects + found.missing.subjects;
         let subjects = i64::try_from(subjects).unwrap_or(i64::MAX);
         let values = [
             Value::Integer(act),
             Value::Text(time.get(..DAY_BYTES).unwrap_or(&time)),
             Value::Integer(entry.time.nanoseconds()),
             Value::Integer(entry.taken.map_or(0, Timestamp::nanoseconds)),
-            Value::Text(entry.action),
+            Value::Text(&entry.action),
             Value::Text(entry.outcome.as_str()),
             Value::Text(found.stream.as_str()),
             Value::Integer(number),
@@ -202,20 +201,20 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
             &values,
         )?;
         let id = self.person.last("entries");
-        self.content(id, "key", others.shown_key(entry.key).as_deref())?;
-        self.content(id, "payload", others.shown_payload(entry).as_deref())?;
+        self.content(id, "key", entry.key.as_deref())?;
+        self.content(id, "payload", entry.payload.as_deref())?;
         let request = entry.idempotency.map(hex).unwrap_or_default();
         self.content(id, "idempotency", Some(request.as_bytes()))
     }
 
     /// Returns the id of the act of `entry`, and inserts a new act first.
-    fn act(&mut self, entry: &Entry<'_>, others: &Others<'_>) -> Result<i64, VaultError> {
+    fn act(&mut self, entry: &Shown<'_>) -> Result<i64, VaultError> {
         let said = [
-            entry.controller,
-            entry.processor,
-            others.shown_name(entry.actor),
-            entry.purpose,
-            entry.basis,
+            &entry.controller,
+            &entry.processor,
+            &entry.actor,
+            &entry.purpose,
+            &entry.basis,
         ];
         let mut names = [0; DICTIONARIES.len()];
         let dictionaries = self.dictionaries.iter_mut().zip(said);
@@ -225,10 +224,10 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
         let claimed: Vec<&str> = entry.claimed.fields().collect();
         let act = Act {
             names,
-            submitter: others.shown_name(entry.submitter).to_owned(),
+            submitter: entry.submitter.to_string(),
             claimed: claimed.join(" "),
             policy: entry.policy.map(hex).unwrap_or_default(),
-            rule: entry.rule.to_owned(),
+            rule: entry.rule.to_string(),
         };
         if let Some(&known) = self.acts.get(&act) {
             return Ok(known);

@@ -10,7 +10,7 @@ use probity_policy::Policy;
 use probity_store::{Command, Commands, Store};
 use probity_vault::{ExportFault, Observer, Person, VaultError};
 
-use crate::{pocket, rows};
+use crate::{Pocket, pocket, rows};
 
 /// Counts what it is told of.
 struct Count(u64);
@@ -74,8 +74,13 @@ fn entries_of_a_log_come_with_their_names_and_without_those_of_others() {
 /// Subjects, key, payload and actor of an entry, and whether a policy decided.
 type Said<'a> = (&'a str, &'a [u8], &'a [u8], &'a str, bool);
 
-/// Makes a log with these entries. Returns a reader behind the erasure of `erased`.
-fn reader_of(folder: &Path, entries: &[Said<'_>], erased: &str) -> Reader {
+fn time() -> Timestamp {
+    Timestamp::from_nanoseconds(1_764_000_000_000_000_000).unwrap()
+}
+
+/// Makes a log with these entries. Returns a reader behind the erasure of `erased`, if the log has
+/// that subject.
+fn reader_of(folder: &Path, entries: &[Entry<'_>], erased: &str) -> Reader {
     let path = folder.join("audit");
     let root = RootKey::new(
         Secret::filled(|bytes| {
@@ -97,21 +102,22 @@ fn reader_of(folder: &Path, entries: &[Said<'_>], erased: &str) -> Reader {
     )
     .unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
-    let time = Timestamp::from_nanoseconds(1_764_000_000_000_000_000).unwrap();
-    for (about, key, payload, actor, is_decided) in entries {
-        let entry = Entry {
-            subjects: Subjects::joined(about),
-            payload,
-            actor,
-            policy: is_decided.then_some(&[7; 32]),
-            ..Entry::new(time, "read", key)
-        };
-        appender.append_durable(&entry).unwrap();
+    for entry in entries {
+        appender.append_durable(entry).unwrap();
     }
     drop(appender);
-    log.erase(erased).unwrap().unwrap();
+    log.erase(erased).unwrap();
     log.close().unwrap();
     Reader::open(&path, &root).unwrap()
+}
+
+/// Makes ada's database from the log.
+fn copy_of_ada(reader: &Reader) -> Pocket {
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.log(reader, false, &mut Count(0)).unwrap();
+    person.finish().unwrap();
+    store
 }
 
 /// A person's copy had the names of other subjects in keys, payloads and actors.
@@ -136,11 +142,15 @@ fn no_field_of_a_persons_copy_names_another_subject() {
         ("ada\nad", b"chat:ada:ad", b"", "clerk", false),
         ("ada\nb:ada", b"chatb:ada", b"", "clerk", false),
     ];
+    let entries = entries.map(|(about, key, payload, actor, is_decided)| Entry {
+        subjects: Subjects::joined(about),
+        payload,
+        actor,
+        policy: is_decided.then_some(&[7; 32]),
+        ..Entry::new(time(), "read", key)
+    });
     let reader = reader_of(folder.path(), &entries, "gone");
-    let mut store = pocket();
-    let mut person = Person::new(&mut store, "ada").unwrap();
-    person.log(&reader, false, &mut Count(0)).unwrap();
-    person.finish().unwrap();
+    let mut store = copy_of_ada(&reader);
     let of = |store: &mut _, field: &str| {
         rows(
             store,
@@ -180,6 +190,75 @@ fn no_field_of_a_persons_copy_names_another_subject() {
         rows(&mut store, "SELECT name FROM actors"),
         ["*", "ada", "clerk"]
     );
+}
+
+/// A person's copy showed another subject who was controller, processor, purpose, basis, action or
+/// rule.
+#[test]
+fn no_text_of_a_persons_copy_names_another_subject() {
+    let texts = [
+        ("ada\nbert", "bert", "*"),
+        ("ada\nbert", "for bert's care", "for *'s care"),
+        ("ada\nbert", "bertram, no relative", "*, no relative"),
+        ("ada\nbert", "ada", "ada"),
+        ("ada\nb%25rt", "by b%rt", "by *"),
+        ("ada\na", "marketing", "marketing"),
+        ("ada\na", "article 6(1)(a)", "article 6(1)(*)"),
+        ("ada\n19", "since 2019", "since 2019"),
+        ("ada\n19", "of user19", "of user*"),
+        ("ada\nad", "ada and ad", "ada and *"),
+        ("ada\nx-ada", "yx-ada", "*"),
+        ("ada\ngone", "care", "*"),
+        ("ada\nsha256:00", "care", "*"),
+        ("ada", "bert", "bert"),
+    ];
+    for (about, said, shown) in texts {
+        let entry = Entry {
+            subjects: Subjects::joined(about),
+            controller: said,
+            processor: said,
+            purpose: said,
+            basis: said,
+            rule: said,
+            ..Entry::new(time(), said, b"")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let reader = reader_of(folder.path(), &[entry], "gone");
+        let mut store = copy_of_ada(&reader);
+        for table in ["controllers", "processors", "purposes", "bases"] {
+            let names = rows(&mut store, &format!("SELECT name FROM {table}"));
+            assert_eq!(names, [shown], "{table}, {about:?}: {said}");
+        }
+        assert_eq!(rows(&mut store, "SELECT action FROM entries"), [shown]);
+        assert_eq!(rows(&mut store, "SELECT rule FROM acts"), [shown]);
+    }
+}
+
+/// The erasure of one subject would take purpose and rule from the copies of the others, though a
+/// policy wrote them.
+#[test]
+fn words_of_a_policy_and_the_log_stay_where_a_subject_was_erased() {
+    let digest = [7; 32];
+    let entry = |policy| Entry {
+        subjects: Subjects::joined("ada\ngone"),
+        purpose: "care",
+        rule: "chats",
+        actor: "clerk",
+        policy,
+        ..Entry::new(time(), "read", b"")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let entries = [entry(Some(&digest)), entry(None)];
+    let reader = reader_of(folder.path(), &entries, "gone");
+    let mut store = copy_of_ada(&reader);
+    let names = rows(&mut store, "SELECT name FROM purposes");
+    assert_eq!(names, ["*", "care"]);
+    let acts = rows(&mut store, "SELECT rule FROM acts");
+    assert_eq!(acts, ["*", "chats"]);
+    let actors = rows(&mut store, "SELECT name FROM actors");
+    assert_eq!(actors, ["clerk"]);
+    let actions = rows(&mut store, "SELECT action FROM entries");
+    assert_eq!(actions, ["read", "read"]);
 }
 
 fn put(store: &Store, words: &[&str]) {

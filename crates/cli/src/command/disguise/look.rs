@@ -67,7 +67,8 @@ pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, F
         )?;
     let Some(path) = &args.output else {
         let mut output = Output::new();
-        output.line(made.text.trim_end())?;
+        output.text(made.text.trim_end())?;
+        output.text("\n")?;
         output.flush()?;
         return Ok(Status::Done);
     };

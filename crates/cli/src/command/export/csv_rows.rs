@@ -8,6 +8,7 @@ use probity_log::reader::Found;
 
 use crate::entry_json::{format_time, hex, needs_base64};
 use crate::output::rows_failed;
+use crate::visible_text::Audience;
 
 const HEADING: [&str; 28] = [
     "stream",
@@ -44,16 +45,18 @@ const HEADING: [&str; 28] = [
 pub(super) struct CsvRows<W: Write> {
     rows: csv::Writer<W>,
     spreadsheet_safe: bool,
+    audience: Audience,
     has_heading: bool,
 }
 
 impl<W: Write> CsvRows<W> {
     /// Creates the writer. The heading is written with the first row or at the end: nothing is
     /// written of a log that is refused.
-    pub(super) fn new(out: W, spreadsheet_safe: bool) -> Self {
+    pub(super) fn new(out: W, spreadsheet_safe: bool, audience: Audience) -> Self {
         Self {
             rows: csv::Writer::from_writer(out),
             spreadsheet_safe,
+            audience,
             has_heading: false,
         }
     }
@@ -102,6 +105,7 @@ impl<W: Write> CsvRows<W> {
             yes(found.missing.submitter),
         ];
         for cell in cells {
+            let cell = &*self.audience.cell(cell);
             if self.spreadsheet_safe && is_formula(cell) {
                 self.rows
                     .write_field(format!("'{cell}"))

@@ -17,6 +17,7 @@ use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
 use crate::output_file::{Existing, OutputFile};
 use crate::progress::Progress;
+use crate::visible_text::Audience;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -31,7 +32,8 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
         export_to_file(args, &reader, path)?
     } else {
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
-        export(args, &reader, out, Failure::output)?.0
+        let audience = Audience::of_stdout();
+        export(args, &reader, (out, audience), Failure::output)?.0
     };
     if counts.erased > 0 {
         note(&format!(
@@ -99,7 +101,8 @@ pub(super) fn export_to_file(
 ) -> Result<Counts, Failure> {
     let fail = |error| Failure::file("write", path, error);
     let file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(fail)?;
-    let (counts, file) = export(args, reader, file, fail)?;
+    let to = (file, Audience::Programs);
+    let (counts, file) = export(args, reader, to, fail)?;
     file.finish().map_err(fail)?;
     Ok(counts)
 }
@@ -141,7 +144,7 @@ impl<W: Write> Form<W> {
 fn export<W: Write>(
     args: &Export,
     reader: &Reader,
-    out: W,
+    (out, audience): (W, Audience),
     fail: impl Fn(io::Error) -> Failure,
 ) -> Result<(Counts, W), Failure> {
     let mut form = match args.format {
@@ -149,7 +152,9 @@ fn export<W: Write>(
             out,
             with_place: args.with_place,
         },
-        ExportFormat::Csv => Form::Csv(Box::new(CsvRows::new(out, args.spreadsheet_safe))),
+        ExportFormat::Csv => {
+            Form::Csv(Box::new(CsvRows::new(out, args.spreadsheet_safe, audience)))
+        }
     };
     let mut progress = Progress::new("entries");
     let mut counts = Counts {

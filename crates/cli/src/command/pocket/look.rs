@@ -258,7 +258,7 @@ pub(super) fn simulate(
             output.json(&simulated)?;
         } else {
             let cost = &simulated.cost;
-            output.line(statement)?;
+            output.lines(statement)?;
             output.line(&format!(
                 "  {} us on the token: {}, {}, {}, {}; {}",
                 cost.simulated_us,

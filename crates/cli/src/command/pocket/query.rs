@@ -11,6 +11,7 @@ use crate::args::{PocketQuery, ShownFormat};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, rows_failed};
+use crate::visible_text::Audience;
 
 pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Status, Failure> {
     let mut statements = Statements::new(&args.sql);
@@ -52,6 +53,7 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
 /// A sink that writes rows to standard output.
 struct Shown {
     form: Form,
+    audience: Audience,
     names: Vec<String>,
     /// True once the heading of a CSV file is written: with the first row, or when the query has
     /// succeeded.
@@ -75,6 +77,7 @@ impl Shown {
         };
         Self {
             form,
+            audience: Audience::of_stdout(),
             names: Vec::new(),
             headed: false,
             failure: None,
@@ -111,18 +114,21 @@ impl Shown {
         let cells = (0..row.len()).map(|number| row.value(number).to_string());
         match &mut self.form {
             Form::Table(rows) => {
-                rows.push(cells.map(|cell| escaped(&cell)).collect());
+                rows.push(cells.collect());
                 Ok(())
             }
             Form::Json(output) => output.json_line(&RowForm::new(&self.names, row)),
             Form::Csv(writer) => {
+                let audience = self.audience;
                 let is_null = |number| matches!(row.value(number), Value::Null);
                 let cells = cells.enumerate();
-                let cells = cells.map(
-                    |(number, cell)| {
-                        if is_null(number) { String::new() } else { cell }
-                    },
-                );
+                let cells = cells.map(|(number, cell)| {
+                    if is_null(number) {
+                        String::new()
+                    } else {
+                        audience.cell(&cell).into_owned()
+                    }
+                });
                 writer.write_record(cells).map_err(csv_failure)
             }
         }
@@ -170,19 +176,6 @@ impl Sink for Shown {
 
 fn csv_failure(error: csv::Error) -> Failure {
     Failure::output(rows_failed(error))
-}
-
-/// Returns a cell without line breaks and codes that a terminal would obey.
-fn escaped(cell: &str) -> String {
-    let mut out = String::with_capacity(cell.len());
-    for letter in cell.chars() {
-        if letter.is_control() {
-            out.extend(letter.escape_default());
-        } else {
-            out.push(letter);
-        }
-    }
-    out
 }
 
 /// Refuses two columns of one name, which an object has once.

@@ -23,6 +23,8 @@ pub(super) struct Document<'a> {
     pub(super) sealers: Sealers,
     pub(super) first_key: &'a str,
     pub(super) first_key_given: bool,
+    /// Number of the given key among the signing keys, from 1.
+    pub(super) key_given: Option<u64>,
     /// Folder of the second copies of the heads, and the number of streams with a compared copy.
     pub(super) heads: &'a str,
     pub(super) heads_compared: u64,
@@ -163,19 +165,19 @@ pub(super) fn document<'a>(
     args: &Verify,
     report: &'a Report,
     status: Status,
-    first_key_given: bool,
     seconds: f64,
 ) -> Document<'a> {
     let skipped = || report.streams.iter().flat_map(|stream| &stream.skipped);
     Document {
         log: args.dir.display().to_string(),
         origin: &report.origin,
-        verdict: verdict(report, status, first_key_given),
+        verdict: verdict(report, status),
         status: status.code(),
         keyed: report.keyed,
         sealers: Sealers::of(report),
         first_key: &report.anchor,
-        first_key_given,
+        first_key_given: report.known_key == Some(1),
+        key_given: report.known_key,
         heads: &report.heads.place,
         heads_compared: report.heads.streams,
         heads_missing: &report.heads.missing,
@@ -199,12 +201,12 @@ pub(super) fn document<'a>(
 }
 
 /// Returns the verdict: what was read, on whose word, and whether a rollback would have been found.
-fn verdict(report: &Report, status: Status, first_key_given: bool) -> String {
+fn verdict(report: &Report, status: Status) -> String {
     if status == Status::Broken {
         return "broken".into();
     }
     // Without a key or head of the verifier's own, there is only the log's word.
-    let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
+    let is_compared = report.known_key.is_some() || report.keyed || report.heads.streams > 0;
     let said = match (report.is_read_whole(), is_compared) {
         (true, true) => "intact",
         (true, false) => "intact as far as the log itself says",

@@ -19,6 +19,7 @@ use probity_log::{Continued, Log, LogError, LogLocation, Older};
 
 use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
+pub(super) use self::text::said_of_key;
 use super::check_is_log;
 use super::copies::{absent, check_is_folder, leads_nowhere};
 use crate::args::Verify;
@@ -56,9 +57,7 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
         Some(continued) if !continued.is_intact() => Status::Broken,
         _ => status_of(&report),
     };
-    let first_key_given = options.anchor.as_ref();
-    let first_key_given = first_key_given.is_some_and(|given| given.encode() == report.anchor);
-    let mut document = document(args, &report, status, first_key_given, seconds);
+    let mut document = document(args, &report, status, seconds);
     let absent = heads_absent(args, environment, &report).filter(|_| status != Status::Broken);
     if let Some(absent) = &absent {
         document.status = absent.status().code();
@@ -187,7 +186,7 @@ fn options(args: &Verify, environment: &Environment) -> Result<VerifyOptions, Fa
     options.heads.as_deref().map_or(Ok(()), check_is_folder)?;
     match args.key.as_deref().map(key_file::read).transpose()? {
         Some(Key::Root(root)) => options.root = Some(root),
-        Some(Key::Verifier(anchor)) => options.anchor = Some(anchor),
+        Some(Key::Verifier(known)) => options.known_key = Some(known),
         None => {}
     }
     Ok(options)

@@ -21,6 +21,10 @@ pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), 
     };
     let keys = counted(document.keys, "signing key", "signing keys");
     output.line(&format!("{keys}, the first {said}: {}", document.first_key))?;
+    let given = said_of_key(document.key_given, document.keys);
+    if let Some(given) = given.filter(|_| document.status != Status::Broken.code()) {
+        output.line(&given)?;
+    }
     print_heads(document, output)?;
     let rows = document.streams.iter().map(|stream| {
         [
@@ -57,6 +61,22 @@ pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), 
     }
     print_continues(document, output)?;
     print_verdict(document, output)
+}
+
+/// Describes a given key that is not the first of the `keys` signing keys, and what it vouches for.
+/// The chain begins with the first, which is as the log says.
+pub(in crate::command) fn said_of_key(given: Option<u64>, keys: u64) -> Option<String> {
+    let number = given.filter(|number| *number > 1)?;
+    Some(if number == keys {
+        format!(
+            "the key given is number {number}, the newest: certificates lead to it, and whoever has only older keys cannot have made this log"
+        )
+    } else {
+        format!(
+            "the key given is number {number}: certificates lead to it, and from it to the newest; whether somebody who had it signed another \
+             history since shows with a newer key"
+        )
+    })
 }
 
 /// Prints what the given older log turned out to be.
@@ -213,7 +233,7 @@ fn print_limits(document: &Document<'_>, output: &mut Output) -> Result<(), Fail
             "what was not read may be damaged or overwritten: to check every byte, verify without --since, --from and --to",
         )?;
     }
-    let is_compared = document.first_key_given || document.keyed || document.heads_compared > 0;
+    let is_compared = document.key_given.is_some() || document.keyed || document.heads_compared > 0;
     match document.rollback_check {
         RollbackCheck::SinceCheckpoint if !is_compared => output.line(
             "neither a key of yours nor second copies of the heads were compared: whoever replaced the log, or rolled it back to a moment \
