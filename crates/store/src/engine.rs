@@ -1,7 +1,6 @@
 //! The thread that carries out commands: one after the other, those that arrive together in one
 //! transaction of the file.
 
-use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +19,14 @@ use crate::limits::{
     SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
 use crate::live::FORM_UNKNOWN;
-use crate::open_error::OpenError;
+use crate::mark;
+use crate::open_error::{OpenError, is_damage};
 use crate::owners::Owners;
 use crate::random::unguessable;
 use crate::reply::Reply;
+use crate::rewrite::Source;
 use crate::room::Room;
-use crate::space::{Shared, Space};
+use crate::space::{Begun, Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
 
@@ -62,6 +63,9 @@ pub(crate) enum EngineError {
     /// The file failed.
     #[error(transparent)]
     File(#[from] redb::Error),
+    /// The file failed before changes that may have been answered were durable.
+    #[error(transparent)]
+    Unsaved(redb::Error),
     /// Removed data could not be left behind in an old file.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
@@ -75,6 +79,41 @@ pub(crate) enum EngineError {
         "the mark of the store was not replaced; free space or repair the disk, and start again"
     )]
     Mark,
+}
+
+impl EngineError {
+    /// Returns whether what is stored is damaged, or the keys of subjects are.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::File(redb::Error::Io(error))
+            | Self::Unsaved(redb::Error::Io(error))
+            | Self::Wiping(error) => is_damage(error.kind()),
+            Self::File(redb::Error::Corrupted(_)) | Self::Unsaved(redb::Error::Corrupted(_)) => {
+                true
+            }
+            Self::File(_) | Self::Unsaved(_) | Self::Mark => false,
+            Self::Rewrite(error) => error.is_damage(),
+        }
+    }
+
+    /// Returns whether every change that was answered is durable.
+    pub(crate) const fn is_kept(&self) -> bool {
+        !matches!(self, Self::Unsaved(_))
+    }
+}
+
+/// The failure that ends the thread.
+struct Stopped {
+    fail: Fail,
+    /// True if the command that failed had changed nothing, so that what was done before can be
+    /// made durable.
+    is_whole: bool,
+}
+
+/// Says of a failure whether the command had changed anything.
+fn stopped<T>(done: Result<T, Fail>, space: &Space<'_>) -> Result<T, Stopped> {
+    let is_whole = space.changes() == space.begun.command;
+    done.map_err(|fail| Stopped { fail, is_whole })
 }
 
 /// Answers that wait until their changes are durable.
@@ -121,27 +160,25 @@ impl Engine {
             let end = self.serve(&transaction, &mut held);
             let end = match end {
                 Ok(end) => end,
-                Err(Fail::Store(error)) => return Err(error.into()),
-                Err(Fail::Said(_)) => End::Commit,
+                Err(stopped) => {
+                    let error = failure(stopped.fail);
+                    // A file that takes nothing more keeps what it has.
+                    if stopped.is_whole && self.commit(transaction).is_ok() {
+                        tell(held);
+                        return Err(EngineError::File(error));
+                    }
+                    return Err(EngineError::Unsaved(error));
+                }
             };
             if matches!(end, End::Wipe) {
                 transaction.abort().map_err(redb::Error::from)?;
                 continue;
             }
-            let slots = Some(&self.data.slots);
-            let mut owners = Owners::new(&transaction, slots, &mut self.facts.erasures);
-            let ended = owners.end().map_err(failure)?;
-            drop(owners);
-            transaction.commit().map_err(redb::Error::from)?;
-            // A client that is told of an erasure may rely on it.
-            self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
-            self.facts.erasures.destroyed = ended;
+            self.commit(transaction).map_err(EngineError::Unsaved)?;
             if self.facts.is_removing.take() {
                 self.wiping.ask();
             }
-            for (answering, answer) in held {
-                answering.tell(answer);
-            }
+            tell(held);
             match end {
                 End::Commit | End::Wipe => {}
                 End::Rewrite(sender) => {
@@ -153,6 +190,19 @@ impl Engine {
                 End::Close => return self.close(),
             }
         }
+    }
+
+    /// Makes changes durable, and then destroys the keys of subjects that have none left.
+    fn commit(&mut self, transaction: WriteTransaction) -> Result<(), redb::Error> {
+        let slots = Some(&self.data.slots);
+        let mut owners = Owners::new(&transaction, slots, &mut self.facts.erasures);
+        let ended = owners.end().map_err(failure)?;
+        drop(owners);
+        transaction.commit()?;
+        // A client that is told of an erasure may rely on it.
+        self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
+        self.facts.erasures.destroyed = ended;
+        Ok(())
     }
 
     /// Goes on with the wiping of free blocks. Where the form of the file is not known, a rewriting takes removed data off the
@@ -209,34 +259,24 @@ impl Engine {
             && !is_mended_by_rewriting(error.kind())
         {
             self.wiping.put_off();
-            return Err(RewriteError::new(format!(
-                "its file is damaged, and stays as it is: {error}; put the files of the store back from a backup, all of one time"
+            return Err(RewriteError::damage(format!(
+                "its file is damaged, and stays as it is: {error}"
             )));
         }
-        let failed = |error: OpenError| {
-            let source = error.source().map(|source| format!(": {source}"));
-            RewriteError {
-                is_full: error.is_full(),
-                cause: format!("{error}{}", source.unwrap_or_default()),
-            }
-        };
-        let old = self.directory.old(&self.data).map_err(failed)?;
-        let old = old.map_err(|path| {
-            let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
-            RewriteError::new(format!("{} {text}", path.display()))
-        })?;
-        self.data = self
-            .directory
-            .advance(Some((&self.data.database, Some(&self.data.slots))))
-            .map_err(failed)?;
+        let files = (&self.data.file, &self.data.slots);
+        let old = self.directory.old(files)?;
+        let old = old.map_err(|path| RewriteError::of_link(&path))?;
+        let path = mark::data_path(&self.directory.path, self.directory.generation);
+        let source = Source::new(&self.data.database, Some(&self.data.slots), path);
+        self.data = self.directory.advance(Some(source))?;
         // The slots that were destroyed are those of the file before.
         self.facts.erasures.destroyed.clear();
         self.wiping = Wiping::new();
-        self.directory.wipe_old(&old).map_err(failed)
+        Ok(self.directory.wipe_old(&old)?)
     }
 
     /// Carries out requests until their changes are to be made durable.
-    fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Fail> {
+    fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Stopped> {
         let Self {
             data,
             options,
@@ -257,6 +297,7 @@ impl Engine {
             db: 0,
             now: 0,
             room: Room::new(options.reply_bytes_max),
+            begun: Begun::default(),
         };
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
@@ -281,7 +322,7 @@ impl Engine {
                         reply_bytes_max: options.reply_bytes_max,
                         closes: &closes,
                     };
-                    let (answering, answer) = answer(*request, &mut space, &turn)?;
+                    let (answering, answer) = stopped(answer(*request, &mut space, &turn), &space)?;
                     if options.sync == Sync::Always && is_changed(&space) {
                         held.push((answering, answer));
                     } else {
@@ -291,12 +332,10 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
-                    return Ok(End::Close);
-                }
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return Ok(End::Close),
             }
             if last_sweep.elapsed() >= Duration::from_millis(SWEEP_MILLISECONDS) {
-                space.sweep()?;
+                stopped(space.sweep(), &space)?;
                 *last_sweep = Stopwatch::start();
             }
             if is_changed(&space) {
@@ -319,7 +358,7 @@ const fn is_mended_by_rewriting(kind: io::ErrorKind) -> bool {
 
 /// Returns whether anything was written.
 const fn is_changed(space: &Space<'_>) -> bool {
-    space.records.is_changed() || space.rows.is_changed()
+    space.changes() > 0
 }
 
 /// Returns whether changes since then, by `requests` requests, are to be made durable.
@@ -358,11 +397,19 @@ fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Erro
     Ok((facts, shared))
 }
 
+/// Answers what waited until it was durable.
+fn tell(held: Held) {
+    for (answering, answer) in held {
+        answering.tell(answer);
+    }
+}
+
 /// Returns the failure of the file; an error for a client is damage here.
 fn failure(fail: Fail) -> redb::Error {
     match fail {
         Fail::Store(error) => error,
         Fail::Said(text) => redb::Error::Corrupted(String::from_utf8_lossy(&text).into_owned()),
+        Fail::Damaged(what) => redb::Error::Corrupted(what),
     }
 }
 
@@ -470,12 +517,12 @@ mod tests {
         // Those that were not taken are given up all the same.
         let slots = path.join("store.1.subjects");
         assert_eq!(fs::metadata(&slots).unwrap().len(), 2 * 128);
-        fs::write(
-            &slots,
-            [&fs::read(&slots).unwrap()[..128], &[1; 128]].concat(),
-        )
-        .unwrap();
         let (store, was_locked) = probed(&path);
+        // No block that is read from now on opens.
+        let data = path.join("store.1.sealed");
+        let mut bytes = fs::read(&data).unwrap();
+        bytes[4096..].fill(1);
+        fs::write(&data, bytes).unwrap();
         let (mut commands, mut command) = (Commands::default(), Command::default());
         command.push(b"GET");
         command.push(b"a");

@@ -253,6 +253,9 @@ fn mset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if !odd.is_empty() {
         return Err(Fail::arity(call.name()));
     }
+    for [key, _] in pairs {
+        call.space.check(key)?;
+    }
     for [key, text] in pairs {
         let old = call.space.find(key)?;
         put(call, key, old.as_ref(), text, None)?;
@@ -267,6 +270,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         return Err(Fail::arity(call.name()));
     }
     for [key, _] in pairs {
+        call.space.check(key)?;
         if call.space.find(key)?.is_some() {
             call.reply.flag(false);
             return Ok(());
