@@ -154,6 +154,8 @@ impl Slots {
             Some(secret) => Some(Arc::new(SubjectKeys::new(&secret)?)),
             None => None,
         };
+        // A disk may give back what it had refused.
+        self.damaged.forget(slot);
         let mut opened = self.opened.borrow_mut();
         if opened.len() >= SUBJECTS_OPEN_MAX {
             opened.clear();

@@ -264,6 +264,38 @@ fn a_rewriting_leaves_out_what_does_not_open_and_names_it() {
     assert_eq!(ask(&opened(&path), "GET user:2:x"), "$3\r\nnew\r\n");
 }
 
+/// A file of keys that was cut, or that lacks the key for names of subjects, kept the store from
+/// being opened and rewritten. What others have goes on, and people are found by their names again.
+#[test]
+fn a_rewriting_goes_past_a_cut_file_of_keys_and_a_lost_key_for_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let store = opened(&path);
+    for person in 1..=3 {
+        ask(&store, &format!("SET user:{person}:x v"));
+    }
+    store.close().unwrap();
+    let slots = path.join("store.1.subjects");
+    let mut bytes = fs::read(&slots).unwrap();
+    bytes.truncate(3 * SLOT + 50);
+    bytes[30] ^= 1;
+    fs::write(&slots, bytes).unwrap();
+    assert!(Store::open(&path, options(Sync::Always)).is_err());
+    let unnamed = Loss::Unnamed { db: 0, subject: 3 };
+    assert_eq!(rewritten(&path), [Loss::Names, Loss::Subject(3), unnamed]);
+    let store = opened(&path);
+    assert_eq!(scanned(&store), ["user:1:x", "user:2:x"]);
+    let keys = fs::metadata(path.join("store.2.subjects")).unwrap().len();
+    assert_eq!(keys, 3 * SLOT as u64);
+    // Their later keys have the slots that they have already.
+    assert_eq!(ask(&store, "MSET user:1:y v user:2:y v"), "+OK\r\n");
+    assert_eq!(ask(&store, "DEL user:1:x user:1:y"), ":2\r\n");
+    store.close().unwrap();
+    let kept = fs::metadata(path.join("store.2.subjects")).unwrap().len();
+    assert_eq!(kept, keys);
+    assert_eq!(scanned(&opened(&path)), ["user:2:x", "user:2:y"]);
+}
+
 /// Places of the blocks that are not zero.
 fn blocks(file: &[u8]) -> Vec<usize> {
     let places = (HEAD..file.len()).step_by(SEALED);
