@@ -425,6 +425,14 @@ impl Directory {
         Ok(())
     }
 
+    /// Overwrites and removes new files that came to nothing, where the mark names none of them. The
+    /// next opening does it where the disk refuses.
+    pub(crate) fn clear_halves(&mut self) {
+        if !self.is_unsure {
+            let _left = self.wipe();
+        }
+    }
+
     /// Opens a database in a file; returns also how many blocks did not open while it was repaired.
     pub(crate) fn sealed(
         &self,

@@ -268,7 +268,8 @@ impl Engine {
         let old = old.map_err(|path| RewriteError::of_link(&path))?;
         let path = mark::data_path(&self.directory.path, self.directory.generation);
         let source = Source::new(&self.data.database, Some(&self.data.slots), path);
-        self.data = self.directory.advance(Some(source))?;
+        let advanced = self.directory.advance(Some(source));
+        self.data = advanced.inspect_err(|_refused| self.directory.clear_halves())?;
         // The slots that were destroyed are those of the file before.
         self.facts.erasures.destroyed.clear();
         self.wiping = Wiping::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use probity_format::keys::Secret;
 use redb::{Database, TableHandle as _};
@@ -43,19 +43,12 @@ pub(crate) fn rewrite(
     let (file, slots, is_unnamed) = directory.damaged(&mark, tell)?;
     let old = directory.old((&file, &slots))?;
     let old = old.map_err(|path| RewriteError::of_link(&path))?;
-    let (between, is_text_lost) = directory.between(&file, &mark.data_path(path), tell)?;
-    let losses = Losses {
-        tell,
-        is_unnamed,
-        is_text_lost,
-    };
-    let source = Source::damaged(&between, &slots, mark.data_path(path), losses);
-    let data = directory.advance(Some(source));
-    drop(between);
-    let data = data?;
-    drop(data.database);
-    // Slots that are not given back cost room and nothing else.
-    let _kept = data.slots.give_back();
+    let path = mark.data_path(path);
+    let taken = directory.taken((&file, &slots, is_unnamed), path, tell);
+    if let Err(error) = taken {
+        directory.clear_halves();
+        return Err(error.into());
+    }
     drop((file, slots));
     Ok(directory.wipe_old(&old)?)
 }
@@ -84,6 +77,26 @@ impl Directory {
             tell(Loss::Names);
         }
         Ok((file.map_err(at(&self.path))?, slots, is_unnamed))
+    }
+
+    /// Makes a file of what is left the store's; it is closed again.
+    fn taken(
+        &mut self,
+        (file, slots, is_unnamed): (&SealedFile, &Slots, bool),
+        path: PathBuf,
+        tell: &mut dyn FnMut(Loss),
+    ) -> Result<(), OpenError> {
+        let (between, is_text_lost) = self.between(file, &path, tell)?;
+        let losses = Losses {
+            tell,
+            is_unnamed,
+            is_text_lost,
+        };
+        let data = self.advance(Some(Source::damaged(&between, slots, path, losses)))?;
+        drop(data.database);
+        // Slots that are not given back cost room and nothing else.
+        let _kept = data.slots.give_back();
+        Ok(())
     }
 
     /// Copies the rows that open into a file of its own, as they are; whether parts of long strings

@@ -213,6 +213,12 @@ fn files(folder: &Path) -> Files {
     entries.map(|it| read(it.unwrap().path())).collect()
 }
 
+fn names(folder: &Path) -> Vec<String> {
+    let paths = files(folder).into_keys();
+    let named = paths.map(|it| it.file_name().unwrap().to_str().unwrap().to_owned());
+    named.collect()
+}
+
 fn put_back(folder: &Path, files: &Files) {
     for entry in fs::read_dir(folder).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();
@@ -243,14 +249,15 @@ fn a_rewriting_leaves_out_what_does_not_open_and_names_it() {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert!(!refused.contains(".new"), "{refused}");
+    let before = ["probity-store.toml", "store.1.sealed", "store.1.subjects"];
+    assert_eq!(names(&path), before, "nothing is left of it");
+    assert_eq!(ask(&store, "GET plain"), "$1\r\np\r\n");
     store.close().unwrap();
     let losses = rewritten(&path);
     let unnamed = Loss::Unnamed { db: 0, subject: 2 };
     assert_eq!(losses, [Loss::Subject(2), unnamed.clone(), unnamed]);
-    let names: Vec<_> = files(&path).into_keys().collect();
-    let names: Vec<_> = names.iter().map(|it| it.file_name().unwrap()).collect();
-    let whole = ["probity-store.toml", "store.2.sealed", "store.2.subjects"];
-    assert_eq!(names, whole);
+    let after = ["probity-store.toml", "store.2.sealed", "store.2.subjects"];
+    assert_eq!(names(&path), after);
     let store = opened(&path);
     let others = ["plain", "user:1:h", "user:1:x", "user:3:h", "user:3:x"];
     assert_eq!(scanned(&store), others);
@@ -294,6 +301,39 @@ fn a_rewriting_goes_past_a_cut_file_of_keys_and_a_lost_key_for_names() {
     let kept = fs::metadata(path.join("store.2.subjects")).unwrap().len();
     assert_eq!(kept, keys);
     assert_eq!(scanned(&opened(&path)), ["user:2:x", "user:2:y"]);
+}
+
+/// A kill while a damaged store is rewritten leaves that store and files that have no name in it.
+#[test]
+fn a_rewriting_that_is_killed_leaves_the_damaged_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    damaged(&path);
+    let before = files(&path);
+    let mut killed = Files::new();
+    let mut losses = 0;
+    Store::rewrite_damaged(&path, &options(Sync::Always), &mut |_loss| {
+        losses += 1;
+        killed = files(&path);
+    })
+    .unwrap();
+    let between = path.join("store.0.sealed.new");
+    assert!(losses == 3 && killed.contains_key(&between), "{losses}");
+    for (name, bytes) in &before {
+        assert_eq!(&killed[name], bytes, "{}", name.display());
+    }
+    put_back(&path, &killed);
+    let others = ["plain", "user:1:h", "user:1:x", "user:3:h", "user:3:x"];
+    assert_eq!(scanned(&opened(&path)), others);
+    assert_eq!(
+        files(&path).len(),
+        before.len(),
+        "the next opening removes them"
+    );
+    put_back(&path, &killed);
+    assert_eq!(rewritten(&path).len(), 3);
+    assert_eq!(files(&path).len(), before.len());
+    assert_eq!(scanned(&opened(&path)), others);
 }
 
 /// Places of the blocks that are not zero.
@@ -403,8 +443,9 @@ fn a_rewriting_takes_what_a_changed_block_does_not_hold() {
                 said.contains("the list of its tables does not open"),
                 "{said}"
             );
-            let left: BTreeMap<_, _> = files(&path);
+            let left = files(&path);
             assert_eq!(left[&file], changed, "the store is as it was");
+            assert_eq!(left.len(), before.len());
             refused += 1;
             continue;
         }

@@ -45,8 +45,8 @@ pub struct StoreRewrite {
     /// somebody could have put it in the place of a sealed one
     #[arg(long)]
     pub from_clear: bool,
-    /// Rewrite what is left of a damaged store too, and say what is missing; it ends with status 3 then. What does not open is
-    /// gone afterwards: copy the folder and the key file first
+    /// Rewrite what is left of a damaged store too, in twice the room, and say what is missing; it ends with status 3 then. What
+    /// does not open is gone afterwards: copy the folder and the key file first
     #[arg(long, conflicts_with = "from_clear")]
     pub damaged_too: bool,
 }

@@ -253,7 +253,8 @@ fn mset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if !odd.is_empty() {
         return Err(Fail::arity(call.name()));
     }
-    for [key, _] in pairs {
+    // The first key of several is changed only if each can be.
+    for [key, _] in pairs.iter().filter(|_| pairs.len() > 1) {
         call.space.check(key)?;
     }
     for [key, text] in pairs {
