@@ -155,7 +155,7 @@ pub(crate) struct Answering {
 }
 
 impl Answering {
-    fn new(callback: Callback) -> Self {
+    pub(crate) fn new(callback: Callback) -> Self {
         Self {
             callback: Some(callback),
             otherwise: Unanswered::Unbegun,

@@ -157,7 +157,7 @@ impl Engine {
             // is damage, and not taken for a commit that was cut off.
             transaction.set_two_phase_commit(true);
             let mut held = Held::new();
-            let end = self.serve(&transaction, &mut held);
+            let end = self.serve(&transaction, self.sync(), &mut held);
             let end = match end {
                 Ok(end) => end,
                 Err(stopped) => {
@@ -276,8 +276,23 @@ impl Engine {
         Ok(self.directory.wipe_old(&old)?)
     }
 
+    /// Returns when changes are to be durable. Until all blocks were read once, a command may meet
+    /// damage after which the database commits nothing: by then what was answered must be durable.
+    fn sync(&self) -> Sync {
+        if self.wiping.has_read_all() {
+            self.options.sync
+        } else {
+            Sync::Always
+        }
+    }
+
     /// Carries out requests until their changes are to be made durable.
-    fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Stopped> {
+    fn serve(
+        &mut self,
+        transaction: &WriteTransaction,
+        sync: Sync,
+        held: &mut Held,
+    ) -> Result<End, Stopped> {
         let Self {
             data,
             options,
@@ -303,7 +318,7 @@ impl Engine {
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
         loop {
-            let is_group_open = options.sync == Sync::Always && is_changed(&space);
+            let is_group_open = sync == Sync::Always && is_changed(&space);
             let wait = if is_group_open {
                 // Only requests that are there already share the wait for the disk.
                 Duration::ZERO
@@ -324,7 +339,7 @@ impl Engine {
                         closes: &closes,
                     };
                     let (answering, answer) = stopped(answer(*request, &mut space, &turn), &space)?;
-                    if options.sync == Sync::Always && is_changed(&space) {
+                    if sync == Sync::Always && is_changed(&space) {
                         held.push((answering, answer));
                     } else {
                         answering.tell(answer);
@@ -341,7 +356,7 @@ impl Engine {
             }
             if is_changed(&space) {
                 let since = *changed_at.get_or_insert_with(Stopwatch::start);
-                if is_due(options.sync, since, requests) {
+                if is_due(sync, since, requests) {
                     return Ok(End::Commit);
                 }
             } else if wiping.is_ready() {
@@ -466,110 +481,4 @@ fn answer(
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test damages files")]
-mod tests {
-    use std::fs::{self, File, TryLockError};
-    use std::path::{Path, PathBuf};
-    use std::sync::mpsc::channel;
-
-    use super::*;
-    use crate::commands::{Command, Commands};
-    use crate::directory::tests::ask;
-    use crate::store::Store;
-    use crate::subject::SubjectOf;
-
-    /// Sends, when it is dropped, whether the directory is still locked. The keys of subjects hold
-    /// it, and the directory itself holds those right before its lock.
-    struct Probe(PathBuf, Sender<bool>);
-
-    impl Drop for Probe {
-        fn drop(&mut self) {
-            let directory = File::open(&self.0).unwrap();
-            let is_locked = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
-            self.1.send(is_locked).unwrap();
-        }
-    }
-
-    fn probed(path: &Path) -> (Store, Receiver<bool>) {
-        let (sender, receiver) = channel();
-        let probe = Probe(path.to_owned(), sender);
-        let subject_of = SubjectOf::new(move |key| {
-            let _held = &probe;
-            Some(key.to_vec())
-        });
-        let options = Options {
-            subject_of,
-            ..Options::default()
-        };
-        (Store::open(path, options).unwrap(), receiver)
-    }
-
-    /// A stopping store cut off unused keys of subjects after its lock had gone, and with them a
-    /// key that the next process had just given out. Everything that uses a file goes before the
-    /// lock.
-    #[test]
-    fn the_lock_goes_after_everything_that_uses_the_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data");
-        let (store, was_locked) = probed(&path);
-        ask(&store, &[b"SET", b"a", b"1"]);
-        store.close().unwrap();
-        assert!(was_locked.recv().unwrap(), "a store that is closed");
-        // Those that were not taken are given up all the same.
-        let slots = path.join("store.1.subjects");
-        assert_eq!(fs::metadata(&slots).unwrap().len(), 2 * 128);
-        let (store, was_locked) = probed(&path);
-        // No block that is read from now on opens.
-        let data = path.join("store.1.sealed");
-        let mut bytes = fs::read(&data).unwrap();
-        bytes[4096..].fill(1);
-        fs::write(&data, bytes).unwrap();
-        let (mut commands, mut command) = (Commands::default(), Command::default());
-        command.push(b"GET");
-        command.push(b"a");
-        commands.push(command);
-        let (sender, answered) = channel();
-        store.ask(store.client(), commands, move |answer| {
-            sender.send(answer.is_ok()).unwrap();
-        });
-        assert!(!answered.recv().unwrap());
-        store.close().unwrap_err();
-        assert!(was_locked.recv().unwrap(), "a store that has failed");
-    }
-
-    /// Damage that a wiping had met was dropped by a rewriting, which overwrote the damaged file.
-    #[test]
-    fn a_rewriting_tells_of_damage_that_a_wiping_met_and_keeps_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data");
-        let options = Options::default();
-        let opened = crate::directory::open(&path, &options).unwrap();
-        let (_sender, receiver) = channel();
-        let mut engine = Engine::new(opened, options, (receiver, Arc::default())).unwrap();
-        let file = path.join("store.1.sealed");
-        let before = fs::read(&file).unwrap();
-        engine.wiping = Wiping::under_way(|| Err(io::Error::other("block 7 was changed")));
-        let refused = engine.rewrite().unwrap_err();
-        assert!(refused.cause.contains("block 7 was changed"), "{refused}");
-        assert_eq!(fs::read(&file).unwrap(), before);
-        for kind in [io::ErrorKind::StorageFull, FORM_UNKNOWN] {
-            engine.wiping = Wiping::under_way(move || Err(kind.into()));
-            engine.rewrite().unwrap();
-        }
-        assert!(!file.exists());
-    }
-
-    /// A store that had failed did not wait for the thread that wipes free blocks, and that thread
-    /// overwrote blocks of the next process. The thread ends before the lock goes.
-    #[test]
-    fn no_wiping_outlives_the_one_who_began_it() {
-        let (sender, receiver) = channel();
-        let wiping = Wiping::under_way(move || {
-            std::thread::sleep(Duration::from_millis(50));
-            sender.send(()).unwrap();
-            Ok(())
-        });
-        drop(wiping);
-        receiver.try_recv().unwrap();
-    }
-}
+mod tests;
