@@ -1,7 +1,7 @@
 //! The store's directory: its files, its format, and the lock that keeps other processes out.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use probity_format::keys::{RootKey, Secret};
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError};
 
+use crate::contents::check_files;
+use crate::fail::Fail;
 use crate::generation::{self, Name, Old, UNSEALED_FILE, create_anew, half};
 use crate::key_file;
 use crate::mark::{self, Found, MARK_FILE, Mark};
@@ -18,7 +20,7 @@ use crate::overlay::Overlay;
 use crate::rewrite::{self, Source};
 use crate::seal::{BLOCK_BYTES, Sealer};
 use crate::sealed_file::{Recovery, SealedFile};
-use crate::slots::Slots;
+use crate::slots::{DamagedSubjects, Slots};
 use crate::store::Options;
 use crate::subject::{Slot, SubjectOf};
 
@@ -28,11 +30,11 @@ const DIRECTORY_MODE: u32 = 0o700;
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    root: Root,
+    pub(crate) root: Root,
     key_file: PathBuf,
     /// True while the key lies in no file; the first mark writes it.
     is_key_unwritten: bool,
-    generation: u64,
+    pub(crate) generation: u64,
     /// True while the mark may name another file than the one that is open.
     is_unsure: bool,
     /// Files of before that lost their name here alone, because they are links or have other names.
@@ -41,6 +43,7 @@ pub(crate) struct Directory {
     unopened_blocks: usize,
     cache_bytes: usize,
     subject_of: SubjectOf,
+    pub(crate) damaged: DamagedSubjects,
     /// The lock on the directory itself, which nobody can exchange unseen for another file. Fields
     /// are dropped in their order, so it stands last: nothing may use a file after it.
     _lock: HeldLock,
@@ -69,7 +72,7 @@ pub(crate) struct Data {
 
 /// The fate of changes to an open file.
 #[derive(Clone, Copy)]
-enum Changes {
+pub(crate) enum Changes {
     /// They are written to the file.
     Written,
     /// They stay in memory: the file is converted, and may be a backup's too.
@@ -77,10 +80,10 @@ enum Changes {
 }
 
 /// A database and the file below it.
-type Opened = (Database, SealedFile);
+pub(crate) type Opened = (Database, SealedFile);
 
 /// The key of the key file.
-struct Root(RootKey);
+pub(crate) struct Root(pub(crate) RootKey);
 
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,30 +96,7 @@ impl fmt::Debug for Root {
 /// overwritten and removed. After a kill at any moment the store is the old or the new one. The
 /// mark is proven before anything is written, removed or renamed.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), OpenError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(DIRECTORY_MODE);
-    builder.create(path).map_err(at(path))?;
-    let lock = lock(path)?;
-    let found = mark::read(path)?;
-    let key_file = options.key_file.clone();
-    let key_file = key_file.unwrap_or_else(|| key_file::beside(path));
-    let is_key_there = key_file.try_exists().map_err(at(&key_file))?;
-    check_files(path, found.as_ref(), is_key_there)?;
-    let root = key(path, options, (&key_file, is_key_there), found.as_ref())?;
-    let is_proven = found.as_ref().is_some_and(|it| it.generation() > 0);
-    let mut directory = Directory {
-        path: path.to_owned(),
-        root: Root(root),
-        key_file,
-        is_key_unwritten: !is_proven && !is_key_there,
-        generation: 0,
-        is_unsure: false,
-        kept_elsewhere: Vec::new(),
-        unopened_blocks: 0,
-        cache_bytes: options.cache_bytes,
-        subject_of: options.subject_of.clone(),
-        _lock: lock,
-    };
+    let (mut directory, found, is_key_there) = entered(path, options)?;
     let data = match found {
         Some(Found::Sealed(mark)) => {
             let (database, file) = directory.existing(&mark, Changes::Written)?;
@@ -132,11 +112,13 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         Some(Found::Unbound(mark) | Found::Uncounted(mark)) => {
             let (before, _) = directory.existing(&mark, Changes::Forgotten)?;
             let slots = directory.slots(&mark, Slot::NOBODY)?;
-            directory.advance(Some((&before, Some(&slots))))?
+            let file = mark.data_path(path);
+            directory.advance(Some(Source::new(&before, Some(&slots), file)))?
         }
         Some(Found::Unowned(mark)) => {
             let before = directory.unowned(&mark)?;
-            directory.advance(Some((&before, None)))?
+            let file = mark.data_path(path);
+            directory.advance(Some(Source::new(&before, None, file)))?
         }
         Some(Found::Unsealed) => {
             let before = directory.unsealed()?;
@@ -144,7 +126,8 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
             if is_key_there {
                 directory.keep_halves()?;
             }
-            directory.advance(before.as_ref().map(|before| (before, None)))?
+            let file = path.join(UNSEALED_FILE);
+            directory.advance(before.as_ref().map(|it| Source::new(it, None, file)))?
         }
         Some(Found::Begun) | None => {
             directory.keep_halves()?;
@@ -153,6 +136,40 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
     };
     directory.wipe()?;
     Ok((directory, data))
+}
+
+/// Locks `directory` and reads its mark and its key; whether a key file was there. Nothing that is
+/// stored is changed.
+pub(crate) fn entered(
+    path: &Path,
+    options: &Options,
+) -> Result<(Directory, Option<Found>, bool), OpenError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(DIRECTORY_MODE);
+    builder.create(path).map_err(at(path))?;
+    let lock = lock(path)?;
+    let found = mark::read(path)?;
+    let key_file = options.key_file.clone();
+    let key_file = key_file.unwrap_or_else(|| key_file::beside(path));
+    let is_key_there = key_file.try_exists().map_err(at(&key_file))?;
+    check_files(path, found.as_ref(), is_key_there)?;
+    let root = key(path, options, (&key_file, is_key_there), found.as_ref())?;
+    let is_proven = found.as_ref().is_some_and(|it| it.generation() > 0);
+    let directory = Directory {
+        path: path.to_owned(),
+        root: Root(root),
+        key_file,
+        is_key_unwritten: !is_proven && !is_key_there,
+        generation: 0,
+        is_unsure: false,
+        kept_elsewhere: Vec::new(),
+        unopened_blocks: 0,
+        cache_bytes: options.cache_bytes,
+        subject_of: options.subject_of.clone(),
+        damaged: DamagedSubjects::default(),
+        _lock: lock,
+    };
+    Ok((directory, found, is_key_there))
 }
 
 /// The key of a store that is there, or one for a store that is to be begun.
@@ -224,7 +241,7 @@ impl Directory {
     }
 
     /// Why the key in a mark does not open: slots of subjects tell whether the key file is the right one.
-    fn not_opened(&self, mark: &Mark) -> Result<OpenError, OpenError> {
+    pub(crate) fn not_opened(&self, mark: &Mark) -> Result<OpenError, OpenError> {
         let wrapping = mark.slots_key(&self.root.0);
         let files = generation::files(&self.path).map_err(at(&self.path))?;
         let mut paths = files.iter().map(|(_, path)| path);
@@ -245,8 +262,7 @@ impl Directory {
     /// The keys of subjects that belong to the file that the mark names, which has given out those below `next`.
     fn slots(&self, mark: &Mark, next: Slot) -> Result<Slots, OpenError> {
         let path = mark.slots_path(&self.path);
-        let (wrapping, subject_of) = (mark.slots_key(&self.root.0), self.subject_of.clone());
-        let opened = Slots::open(&path, wrapping, subject_of, next);
+        let opened = Slots::open(&path, mark.slots_key(&self.root.0), self.whom(), next);
         opened.map_err(|source| OpenError::Subjects { path, source })
     }
 
@@ -280,6 +296,7 @@ impl Directory {
     pub(crate) fn advance(&mut self, before: Option<Source<'_>>) -> Result<Data, OpenError> {
         let generation = self.generation + 1;
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
+        let source = before.as_ref().map(|it| it.path.clone());
         let path = half(&mark.data_path(&self.path));
         let file = create_anew(&path).map_err(at(&path))?;
         let ((database, file), _) = self.sealed(file, &path, key, Changes::Written)?;
@@ -287,15 +304,15 @@ impl Directory {
         let slots = Slots::create(
             &slots_path,
             mark.slots_key(&self.root.0),
-            before.and_then(|(_, slots)| slots).map(Slots::names),
-            self.subject_of.clone(),
+            before.as_ref().and_then(|it| it.slots).map(Slots::names),
+            self.whom(),
         );
         let slots = slots.map_err(at(&slots_path))?;
         let made = match before {
             Some(before) => rewrite::copy(before, (&database, &slots)),
-            None => rewrite::begin(&database),
+            None => rewrite::begin(&database).map_err(Fail::Store),
         };
-        made.map_err(OpenError::of_file(&path))?;
+        made.map_err(|fail| OpenError::of_copy(source.as_deref(), &path, fail))?;
         if self.is_key_unwritten {
             key_file::write(&self.key_file, &self.root.0).map_err(at(&self.key_file))?;
         }
@@ -312,6 +329,11 @@ impl Directory {
             file,
             slots,
         })
+    }
+
+    /// Returns who tells subjects, and where damaged ones are noted.
+    pub(crate) fn whom(&self) -> (SubjectOf, DamagedSubjects) {
+        (self.subject_of.clone(), self.damaged.clone())
     }
 
     /// Takes the files of before that lost their name here alone: their content stays elsewhere.
@@ -331,7 +353,7 @@ impl Directory {
     }
 
     /// Gives the files that a proven mark names, and the key that it was proven with, their own names.
-    fn settle(&self, mark: &Mark) -> Result<(), OpenError> {
+    pub(crate) fn settle(&self, mark: &Mark) -> Result<(), OpenError> {
         let paths = [
             mark.data_path(&self.path),
             mark.slots_path(&self.path),
@@ -356,15 +378,18 @@ impl Directory {
 
     /// Returns the mark and the open files, which a rewriting is to overwrite. Returns the path of
     /// a file that is gone, is a link or has another name: it cannot be overwritten.
-    pub(crate) fn old(&self, data: &Data) -> Result<Result<Vec<Old>, PathBuf>, OpenError> {
+    pub(crate) fn old(
+        &self,
+        (data, slots): (&SealedFile, &Slots),
+    ) -> Result<Result<Vec<Old>, PathBuf>, OpenError> {
         let mark_path = self.path.join(MARK_FILE);
         let data_path = mark::data_path(&self.path, self.generation);
         let slots_path = mark::slots_path(&self.path, self.generation);
         let opened = |path: &Path, file: io::Result<File>| Old::of(path.to_owned(), file?);
         let found = [
             (Old::at(mark_path.clone()), mark_path),
-            (opened(&data_path, data.file.handle()), data_path),
-            (opened(&slots_path, data.slots.handle()), slots_path),
+            (opened(&data_path, data.handle()), data_path),
+            (opened(&slots_path, slots.handle()), slots_path),
         ];
         let mut files = Vec::new();
         for (old, path) in found {
@@ -400,8 +425,16 @@ impl Directory {
         Ok(())
     }
 
+    /// Overwrites and removes new files that came to nothing, where the mark names none of them. The
+    /// next opening does it where the disk refuses.
+    pub(crate) fn clear_halves(&mut self) {
+        if !self.is_unsure {
+            let _left = self.wipe();
+        }
+    }
+
     /// Opens a database in a file; returns also how many blocks did not open while it was repaired.
-    fn sealed(
+    pub(crate) fn sealed(
         &self,
         file: File,
         path: &Path,
@@ -437,7 +470,7 @@ pub(crate) fn is_there(directory: &Path) -> bool {
         || generation::files(directory).is_ok_and(|files| files.iter().any(is_data))
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io {
         path: path.clone(),
@@ -455,52 +488,10 @@ fn lock(path: &Path) -> Result<HeldLock, OpenError> {
     }
 }
 
-/// Refuses a directory whose files do not fit its mark. Sealed files beside a mark that names none,
-/// or an older one, do not fit. Without a mark only the leftovers of a crash fit. Without a proven
-/// mark a half-made file is a leftover only of the first generation, and only before there is a
-/// key.
-fn check_files(path: &Path, found: Option<&Found>, is_key_there: bool) -> Result<(), OpenError> {
-    let generation = found.map_or(0, Found::generation);
-    let is_clear = matches!(found, Some(Found::Unsealed));
-    let mark = path.join(MARK_FILE);
-    for (name, file) in generation::files(path).map_err(at(path))? {
-        match name {
-            Name::Whole(_) | Name::Unsealed if found.is_none() => {
-                let problem = "is gone, and the files of a store are there";
-                return Err(OpenError::Mark {
-                    path: mark,
-                    problem,
-                });
-            }
-            Name::Half(newer) if generation == 0 && (newer > 1 || (is_key_there && !is_clear)) => {
-                return Err(OpenError::Unnamed { file, mark });
-            }
-            Name::Whole(newer) if newer > generation => {
-                return Err(OpenError::Newer { file, mark });
-            }
-            Name::Half(newer) if newer > generation + 1 => {
-                return Err(OpenError::Newer { file, mark });
-            }
-            Name::Unsealed if matches!(found, Some(Found::Begun)) => {
-                return Err(OpenError::Newer { file, mark });
-            }
-            _ => {}
-        }
-    }
-    if found.is_some() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(path).map_err(at(path))? {
-        if Name::of(&entry.map_err(at(path))?.path()).is_none() {
-            return Err(OpenError::NotAStore(path.to_owned()));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test puts older files back")]
 pub(crate) mod tests {
+    use std::fs;
     use std::sync::mpsc::channel;
 
     use super::*;

@@ -82,6 +82,14 @@ impl Facts {
     }
 }
 
+/// Raises the number of the next value above `last`, where the number itself was lost.
+pub(crate) fn pass(transaction: &WriteTransaction, last: u64) -> Result<(), Fail> {
+    let mut table = transaction.open_table(FACTS)?;
+    let next = table.get(ID_FACT)?.map_or(1, |value| value.value());
+    table.insert(ID_FACT, next.max(last.saturating_add(1)))?;
+    Ok(())
+}
+
 impl Ids {
     /// Returns whether the next number is to be taken out of the file first.
     pub(crate) const fn is_spent(&self) -> bool {

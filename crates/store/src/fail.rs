@@ -7,6 +7,9 @@ use redb::StorageError;
 pub(crate) enum Fail {
     /// The client gets this error; nothing was changed.
     Said(Vec<u8>),
+    /// One record does not open, because its bytes or the key of its subject are damaged. Others are
+    /// whole: only commands that need it are refused.
+    Damaged(String),
     /// The file failed. Changes that were not durable are undone, and the store carries out nothing
     /// more.
     Store(redb::Error),
@@ -27,6 +30,15 @@ impl From<redb::TableError> for Fail {
 impl Fail {
     pub(crate) fn said(text: &str) -> Self {
         Self::Said(text.as_bytes().to_vec())
+    }
+
+    /// Returns the error that a client gets for a record that does not open.
+    pub(crate) fn unread(what: &str) -> Self {
+        let text = format!(
+            "ERR {what}, so that its data does not open; nothing was done; put back both files of the store from one \
+             backup, of one time, or give the data up with DEL"
+        );
+        Self::said(&text)
     }
 
     /// Returns the failure for rows that do not fit together, which only damage explains.

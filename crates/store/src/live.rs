@@ -4,6 +4,7 @@
 //! Anything else is an error: a block is called free only after every tree was read whole.
 
 use std::io;
+use std::ops::Range;
 
 use redb::StorageBackend as _;
 
@@ -20,12 +21,12 @@ pub(crate) const FORM_UNKNOWN: io::ErrorKind = io::ErrorKind::Unsupported;
 const MAGIC: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const SLOT_PLACES: [usize; 2] = [64, 192];
 const FORMAT: u8 = 3;
-const LEAF: u8 = 1;
-const BRANCH: u8 = 2;
+pub(crate) const LEAF: u8 = 1;
+pub(crate) const BRANCH: u8 = 2;
 /// The kind of a table with one value a key; the store has no other.
-const NORMAL_TABLE: u8 = 3;
+pub(crate) const NORMAL_TABLE: u8 = 3;
 const ROOT_BYTES: usize = 32;
-const CHECKSUM_BYTES: usize = 16;
+pub(crate) const CHECKSUM_BYTES: usize = 16;
 /// Largest page, as a power of two of blocks.
 const ORDER_MAX: u32 = 20;
 /// Deepest tree.
@@ -34,7 +35,7 @@ const DEPTH_MAX: usize = 64;
 /// The roots of a commit, and how pages lie in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Roots {
-    user: Option<Root>,
+    pub(crate) user: Option<Root>,
     system: Option<Root>,
     region_blocks: u64,
     region_head_blocks: u64,
@@ -42,9 +43,9 @@ pub(crate) struct Roots {
 
 /// The root page of a tree, and how many entries the tree has.
 #[derive(Debug, Clone, Copy)]
-struct Root {
-    page: u64,
-    length: u64,
+pub(crate) struct Root {
+    pub(crate) page: u64,
+    pub(crate) length: u64,
 }
 
 /// The kind of a tree's entries.
@@ -131,26 +132,34 @@ impl Roots {
         }
     }
 
-    fn read_page(
+    pub(crate) fn read_page(
         &self,
         file: &SealedFile,
         number: u64,
         live: &mut BlockSet,
     ) -> io::Result<Vec<u8>> {
+        let blocks = self.blocks_of(number)?;
+        let count = usize::try_from(blocks.end - blocks.start).map_err(io::Error::other)?;
+        let first = blocks.start;
+        for block in blocks {
+            if !live.insert(block) {
+                return Err(strange("a page that belongs to two trees"));
+            }
+        }
+        let mut page = vec![0; BLOCK_BYTES * count];
+        file.read((first + 1) * BLOCK_BYTES as u64, &mut page)?;
+        Ok(page)
+    }
+
+    /// Returns the blocks of a page.
+    pub(crate) fn blocks_of(&self, number: u64) -> io::Result<Range<u64>> {
         let order = u32::try_from(number >> 59).unwrap_or(u32::MAX);
         if order > ORDER_MAX {
             return Err(strange("the number of a page"));
         }
         let (region, index) = (number >> 20 & 0xF_FFFF, number & (0xF_FFFF >> order));
         let first = region * self.region_blocks + self.region_head_blocks + (index << order);
-        for block in first..first + (1 << order) {
-            if !live.insert(block) {
-                return Err(strange("a page that belongs to two trees"));
-            }
-        }
-        let mut page = vec![0; BLOCK_BYTES << order];
-        file.read((first + 1) * BLOCK_BYTES as u64, &mut page)?;
-        Ok(page)
+        Ok(first..first + (1 << order))
     }
 }
 
@@ -172,7 +181,7 @@ fn table_root(page: &[u8], index: usize, count: usize) -> io::Result<Option<Root
     }
 }
 
-fn root(bytes: &[u8], at: usize, is_there: u8) -> io::Result<Option<Root>> {
+pub(crate) fn root(bytes: &[u8], at: usize, is_there: u8) -> io::Result<Option<Root>> {
     Ok(match is_there {
         0 => None,
         1 => Some(Root {
@@ -183,20 +192,20 @@ fn root(bytes: &[u8], at: usize, is_there: u8) -> io::Result<Option<Root>> {
     })
 }
 
-fn word(bytes: &[u8], at: usize) -> io::Result<u64> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> io::Result<u64> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     let found = found.ok_or_else(|| strange("a page"))?;
     Ok(u64::from(u32::from_le_bytes(*found)))
 }
 
-fn long(bytes: &[u8], at: usize) -> io::Result<u64> {
+pub(crate) fn long(bytes: &[u8], at: usize) -> io::Result<u64> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found
         .map(|found| u64::from_le_bytes(*found))
         .ok_or_else(|| strange("a page"))
 }
 
-fn strange(what: &str) -> io::Error {
+pub(crate) fn strange(what: &str) -> io::Error {
     let text = format!("{what} of the store's file is not of the form that is known");
     io::Error::new(FORM_UNKNOWN, text)
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::fail::Fail;
 use crate::limits::FORMAT_VERSION;
 
 /// Reason why a store was not opened.
@@ -113,6 +114,29 @@ impl OpenError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     }
 
+    /// Returns whether what is stored, or the keys of subjects, are damaged or gone.
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Data { .. } | Self::Subjects { .. })
+    }
+
+    /// Classifies an error while the data at `from` was copied to `to`. The copy is new: damage is in
+    /// what was read.
+    pub(crate) fn of_copy(from: Option<&Path>, to: &Path, fail: Fail) -> Self {
+        let from = from.unwrap_or(to);
+        let corrupted = |what| Self::of_file(from)(redb::Error::Corrupted(what));
+        match fail {
+            Fail::Damaged(what) => Self::Subjects {
+                path: from.with_extension("subjects"),
+                source: io::Error::new(io::ErrorKind::InvalidData, what),
+            },
+            Fail::Said(text) => corrupted(String::from_utf8_lossy(&text).into_owned()),
+            Fail::Store(error) => match Self::of_file(to)(error) {
+                Self::Data { source, .. } => Self::of_file(from)(source),
+                error => error,
+            },
+        }
+    }
+
     /// Classifies an error in the data at `path`: a disk that refuses is no damage.
     pub(crate) fn of_file(path: &Path) -> impl Fn(redb::Error) -> Self {
         let path = path.to_owned();
@@ -131,7 +155,7 @@ impl OpenError {
 
 /// Returns whether an error in the use of the mark's file means that the file was changed. A block
 /// that does not open is such an error, and so is the early end of a file that was cut.
-const fn is_damage(kind: io::ErrorKind) -> bool {
+pub(crate) const fn is_damage(kind: io::ErrorKind) -> bool {
     matches!(
         kind,
         io::ErrorKind::InvalidData

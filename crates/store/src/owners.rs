@@ -1,6 +1,6 @@
 //! The owners of keys: the subjects that have any, and the slots of those that were erased.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,6 +8,7 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableHandle as _, Wri
 
 use crate::facts::{FACTS, SLOT_FACT};
 use crate::fail::Fail;
+use crate::key_file::random;
 use crate::record::number;
 use crate::slots::Slots;
 use crate::subject::{CHECK_BYTES, Slot, SubjectKeys};
@@ -27,6 +28,8 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [SUBJECTS, SLOTS, ERASED];
 pub(crate) struct Erasures {
     /// Subjects that had no key left at some moment of the transaction.
     erasing: BTreeSet<Slot>,
+    /// Slots of subjects that are in the tables no more, to be destroyed once that is durable.
+    ended: Vec<Slot>,
     /// Slots that were destroyed, of which the file still says that they are to be.
     pub(crate) destroyed: Vec<Slot>,
 }
@@ -72,7 +75,8 @@ pub(crate) struct Owners<'txn> {
     in_use: LazyTable<'txn>,
     erased: LazyTable<'txn>,
     erasures: &'txn mut Erasures,
-    changed: bool,
+    /// Number of writes.
+    changes: u64,
 }
 
 impl<'txn> Owners<'txn> {
@@ -88,7 +92,7 @@ impl<'txn> Owners<'txn> {
             in_use: LazyTable::new(transaction, SLOTS),
             erased: LazyTable::new(transaction, ERASED),
             erasures,
-            changed: false,
+            changes: 0,
         }
     }
 
@@ -98,9 +102,9 @@ impl<'txn> Owners<'txn> {
         Ok(tables.any(|it| it.name() == ERASED.name()))
     }
 
-    /// Returns whether anything was written.
-    pub(crate) const fn is_changed(&self) -> bool {
-        self.changed
+    /// Returns how often something was written.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Returns whether no subject has a slot.
@@ -130,17 +134,64 @@ impl<'txn> Owners<'txn> {
         };
         let known = self.subjects.table()?.get(digest)?;
         if let Some(known) = known.and_then(|known| number(known.value())).map(Slot) {
-            if self.keys(slots, known)?.is_some() {
-                return Ok(known);
+            match self.keys(slots, known) {
+                Ok(Some(_keys)) => return Ok(known),
+                // Older data was put back, of before the erasure of a subject that now comes back.
+                Ok(None) => {
+                    let id = known.0.to_be_bytes();
+                    self.in_use.table_mut()?.remove(id.as_slice())?;
+                }
+                // Nothing is left of what the damaged key was for.
+                Err(Fail::Damaged(_)) if self.is_unused(known)? => self.end_slot(known, digest)?,
+                Err(fail) => return Err(fail),
             }
-            // Older data was put back, of before the erasure of a subject that now comes back.
-            let id = known.0.to_be_bytes();
-            self.in_use.table_mut()?.remove(id.as_slice())?;
         }
         let slot = slots.take();
         let slot = slot.map_err(|error| Fail::Store(redb::Error::Io(error)))?;
         self.put_slot(slots, slot, digest)?;
         Ok(slot)
+    }
+
+    /// Refuses a key that would be sealed for a subject whose own key is damaged.
+    pub(crate) fn check_new(&self, key: &[u8]) -> Result<(), Fail> {
+        let Some((slots, digest)) = self.slots.zip(self.slots.and_then(|it| it.digest(key))) else {
+            return Ok(());
+        };
+        let known = self.subjects.table()?.get(digest.as_slice())?;
+        let Some(known) = known.and_then(|known| number(known.value())).map(Slot) else {
+            return Ok(());
+        };
+        match self.keys(slots, known) {
+            Err(Fail::Damaged(_)) if self.is_unused(known)? => Ok(()),
+            keys => keys.map(drop),
+        }
+    }
+
+    /// Returns whether no key of its subject is left of a slot.
+    fn is_unused(&self, slot: Slot) -> Result<bool, Fail> {
+        Ok(self.row(slot)?.is_some_and(|row| row.count == 0))
+    }
+
+    /// Removes a subject from the tables. Its slot is to be destroyed once that is durable.
+    fn end_slot(&mut self, slot: Slot, digest: &[u8]) -> Result<(), Fail> {
+        self.changes += 1;
+        let id = slot.0.to_be_bytes();
+        self.in_use.table_mut()?.remove(id.as_slice())?;
+        self.subjects.table_mut()?.remove(digest)?;
+        self.erased.table_mut()?.insert(id.as_slice(), &[][..])?;
+        self.erasures.ended.push(slot);
+        Ok(())
+    }
+
+    /// Returns how many subjects have keys that were met damaged, and how many keys of the store
+    /// those subjects have.
+    pub(crate) fn damaged(&self) -> Result<(usize, u64), Fail> {
+        let damaged = self.slots.map(Slots::damaged).unwrap_or_default();
+        let mut keys = 0_u64;
+        for slot in &damaged {
+            keys += self.row(*slot)?.map_or(0, |row| row.count);
+        }
+        Ok((damaged.len(), keys))
     }
 
     /// Returns the keys of a subject, once the data says that they are its own; none if they were destroyed.
@@ -152,7 +203,7 @@ impl<'txn> Owners<'txn> {
             let row = self.row(slot)?;
             let row = row.ok_or_else(|| Fail::broken("the subject of a key"))?;
             if row.check.is_some_and(|check| check != keys.check) {
-                return Err(Slots::is_of_another_time(slot));
+                return Err(slots.is_of_another_time(slot));
             }
             keys.is_proven.store(true, Ordering::Relaxed);
         }
@@ -167,7 +218,7 @@ impl<'txn> Owners<'txn> {
         if self.in_use.table()?.get(id.as_slice())?.is_some() {
             return Err(Fail::broken("a key of a subject that another was to get"));
         }
-        self.changed = true;
+        self.changes += 1;
         let mut facts = self.transaction.open_table(FACTS)?;
         let given = facts.get(SLOT_FACT)?.map_or(0, |value| value.value());
         facts.insert(SLOT_FACT, given.max(slot.0.saturating_add(1)))?;
@@ -206,7 +257,7 @@ impl<'txn> Owners<'txn> {
         if row.count == 0 {
             self.erasures.erasing.insert(slot);
         }
-        self.changed = true;
+        self.changes += 1;
         let (id, table) = (slot.0.to_be_bytes(), self.in_use.table_mut()?);
         table.insert(id.as_slice(), row.encode().as_slice())?;
         Ok(())
@@ -215,7 +266,6 @@ impl<'txn> Owners<'txn> {
     /// Removes subjects without any key from the tables, and returns their slots. These are to be
     /// destroyed once the removal is durable. Notes about slots that were destroyed are removed.
     pub(crate) fn end(&mut self) -> Result<Vec<Slot>, Fail> {
-        let mut ended = Vec::new();
         for slot in std::mem::take(&mut self.erasures.erasing) {
             let Some(Row {
                 count: 0, digest, ..
@@ -223,18 +273,13 @@ impl<'txn> Owners<'txn> {
             else {
                 continue;
             };
-            let id = slot.0.to_be_bytes();
-            self.in_use.table_mut()?.remove(id.as_slice())?;
-            self.subjects.table_mut()?.remove(digest.as_slice())?;
-            let erased = self.erased.table_mut()?;
-            erased.insert(id.as_slice(), &[][..])?;
-            ended.push(slot);
+            self.end_slot(slot, &digest)?;
         }
         for slot in std::mem::take(&mut self.erasures.destroyed) {
             let id = slot.0.to_be_bytes();
             self.erased.table_mut()?.remove(id.as_slice())?;
         }
-        Ok(ended)
+        Ok(std::mem::take(&mut self.erasures.ended))
     }
 
     /// Slots that a crash may have left undestroyed.
@@ -246,4 +291,34 @@ impl<'txn> Owners<'txn> {
         }
         Ok(left)
     }
+}
+
+/// Puts back what the data said of subjects with keys, `slots`, where it is lost. Of a subject whose
+/// name nothing tells any more, later keys have another slot.
+pub(crate) fn put_back(write: &WriteTransaction, slots: &BTreeSet<Slot>) -> Result<(), Fail> {
+    let mut digests = BTreeMap::new();
+    for row in write.open_table(SUBJECTS)?.iter()? {
+        let (digest, slot) = row?;
+        digests.extend(number(slot.value()).map(|slot| (Slot(slot), digest.value().to_vec())));
+    }
+    let mut table = write.open_table(SLOTS)?;
+    for slot in slots {
+        let id = slot.0.to_be_bytes();
+        let known = table
+            .get(id.as_slice())?
+            .map(|row| Row::decode(row.value()));
+        if known.flatten().is_some() {
+            continue;
+        }
+        let drawn = || random().map_err(|error| Fail::Store(redb::Error::Io(error)));
+        let known = digests.remove(slot);
+        let digest = known.map_or_else(|| Ok(drawn()?.to_vec()), Ok::<_, Fail>)?;
+        let row = Row {
+            count: 0,
+            check: None,
+            digest,
+        };
+        table.insert(id.as_slice(), row.encode().as_slice())?;
+    }
+    Ok(())
 }

@@ -40,7 +40,8 @@ pub(crate) struct Rows<'txn> {
     removed: LazyTable<'txn>,
     ids: &'txn mut Ids,
     is_removing: &'txn Cell<bool>,
-    changed: bool,
+    /// Number of writes.
+    changes: u64,
 }
 
 impl<'txn> Rows<'txn> {
@@ -61,19 +62,19 @@ impl<'txn> Rows<'txn> {
             removed: LazyTable::new(transaction, REMOVED),
             ids,
             is_removing,
-            changed: false,
+            changes: 0,
         }
     }
 
-    /// Returns whether anything was written.
-    pub(crate) const fn is_changed(&self) -> bool {
-        self.changed
+    /// Returns how often something was written.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// A new id for a value of `owner`.
     pub(crate) fn id_of(&mut self, owner: Slot) -> Result<Id, Fail> {
         if self.ids.is_spent() {
-            self.changed = true;
+            self.changes += 1;
             self.ids.reserve(self.transaction)?;
         }
         let number = self.ids.take();
@@ -82,7 +83,7 @@ impl<'txn> Rows<'txn> {
 
     /// Forgets the rows of every value.
     pub(crate) fn clear(&mut self) -> Result<(), Fail> {
-        self.changed = true;
+        self.changes += 1;
         self.is_removing.set(true);
         self.elements.clear()?;
         self.scores.clear()?;
@@ -108,7 +109,7 @@ impl<'txn> Rows<'txn> {
     /// Stores an element; returns whether it is new.
     pub(crate) fn put_element(&mut self, id: Id, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
         let (seal, row) = self.element_row(id, name)?;
-        self.changed = true;
+        self.changes += 1;
         let value = seal.value(value)?;
         let table = self.elements.table_mut()?;
         Ok(table.insert(row.as_slice(), value.as_slice())?.is_none())
@@ -120,7 +121,7 @@ impl<'txn> Rows<'txn> {
         let removed = self.elements.table_mut()?.remove(row.as_slice())?;
         let removed = removed.map(|value| seal.open_value(value.value()));
         if removed.is_some() {
-            self.changed = true;
+            self.changes += 1;
             self.is_removing.set(true);
         }
         removed.transpose()
@@ -147,7 +148,7 @@ impl<'txn> Rows<'txn> {
         } else {
             b""
         };
-        self.changed = true;
+        self.changes += 1;
         self.scores.table_mut()?.insert(row.as_slice(), mark)?;
         Ok(())
     }
@@ -155,7 +156,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_score(&mut self, id: Id, score: f64, name: &[u8]) -> Result<(), Fail> {
         let row = self.seal(id, Part::Score)?;
         let row = row.row(place_of_score(score), name)?;
-        self.changed = true;
+        self.changes += 1;
         self.scores.table_mut()?.remove(row.as_slice())?;
         Ok(())
     }
@@ -203,7 +204,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn put_item(&mut self, id: Id, place: u64, value: &[u8]) -> Result<(), Fail> {
         let seal = self.seal(id, Part::Item)?;
         let (row, value) = (seal.row(place, &[])?, seal.value(value)?);
-        self.changed = true;
+        self.changes += 1;
         let table = self.items.table_mut()?;
         table.insert(row.as_slice(), value.as_slice())?;
         Ok(())
@@ -212,7 +213,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_item(&mut self, id: Id, place: u64) -> Result<Option<Vec<u8>>, Fail> {
         let seal = self.seal(id, Part::Item)?;
         let row = seal.row(place, &[])?;
-        self.changed = true;
+        self.changes += 1;
         self.is_removing.set(true);
         let removed = self.items.table_mut()?.remove(row.as_slice())?;
         removed
@@ -235,7 +236,7 @@ impl<'txn> Rows<'txn> {
 
     /// Leaves the rows of a value to the sweep.
     pub(crate) fn remove_later(&mut self, body: &Body) -> Result<(), Fail> {
-        self.changed = true;
+        self.changes += 1;
         let id = body.id.number.to_be_bytes();
         self.removed
             .table_mut()?
@@ -254,13 +255,13 @@ impl<'txn> Rows<'txn> {
                 .table_mut()?
                 .remove(id.to_be_bytes().as_slice())?;
         }
-        self.changed = true;
+        self.changes += 1;
         Ok(count.max(1))
     }
 
     /// Removes at most `most` rows of a value; how many were removed.
     pub(crate) fn remove_rows(&mut self, id: u64, kind: Kind, most: usize) -> Result<usize, Fail> {
-        self.changed = true;
+        self.changes += 1;
         self.is_removing.set(true);
         Ok(match kind {
             Kind::Text | Kind::List => drain(self.items.table_mut()?, id, most)?,
@@ -274,7 +275,7 @@ impl<'txn> Rows<'txn> {
 
     /// Copies the rows of a value under another id, which may be another subject's.
     pub(crate) fn copy_rows(&mut self, body: &Body, id: Id) -> Result<(), Fail> {
-        self.changed = true;
+        self.changes += 1;
         let seals = |part| Ok::<_, Fail>((self.seal(body.id, part)?, self.seal(id, part)?));
         let (elements, scores) = (seals(Part::Element)?, seals(Part::Score)?);
         let items = seals(Part::Item)?;

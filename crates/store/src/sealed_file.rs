@@ -138,9 +138,7 @@ impl SealedFile {
     pub(crate) fn begin_wiping(&self) -> io::Result<[u8; HEAD_READ_BYTES]> {
         let mut written = self.written();
         written.guarded = Some(written.unsynced.clone());
-        let mut head = [0; HEAD_READ_BYTES];
-        self.0.file.read_exact_at(&mut head, 0)?;
-        Ok(head)
+        self.head()
     }
 
     /// Overwrites the blocks of `numbers` that are not in `live` and may hold something.
@@ -195,6 +193,13 @@ impl SealedFile {
         let mut written = self.written();
         written.ever = BlockSet::up_to(blocks(&self.0.file)?);
         Ok(())
+    }
+
+    /// Returns the header as it lies in the file.
+    pub(crate) fn head(&self) -> io::Result<[u8; HEAD_READ_BYTES]> {
+        let mut head = [0; HEAD_READ_BYTES];
+        self.0.file.read_exact_at(&mut head, 0)?;
+        Ok(head)
     }
 
     /// Returns the number of blocks.

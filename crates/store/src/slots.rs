@@ -1,13 +1,13 @@
 //! The keys of subjects, each in a slot of a file beside the data: a key is destroyed by overwriting its slot in place.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::hmac;
 use probity_format::keys::{SECRET_BYTES, Secret};
@@ -35,6 +35,7 @@ pub(crate) struct Slots {
     fresh: Cell<(u64, u64)>,
     opened: RefCell<HashMap<Slot, Option<Arc<SubjectKeys>>>>,
     subject_of: SubjectOf,
+    damaged: DamagedSubjects,
 }
 
 impl Slots {
@@ -43,7 +44,7 @@ impl Slots {
         path: &Path,
         wrapping: WrappingKey,
         names: Option<&Secret>,
-        subject_of: SubjectOf,
+        (subject_of, damaged): (SubjectOf, DamagedSubjects),
     ) -> io::Result<Self> {
         let file = create_anew(path)?;
         let names = match names {
@@ -59,6 +60,7 @@ impl Slots {
             fresh: Cell::new((1, 1)),
             opened: RefCell::default(),
             subject_of,
+            damaged,
         })
     }
 
@@ -73,7 +75,7 @@ impl Slots {
     pub(crate) fn open(
         path: &Path,
         wrapping: WrappingKey,
-        subject_of: SubjectOf,
+        (subject_of, damaged): (SubjectOf, DamagedSubjects),
         given: Slot,
     ) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -86,7 +88,7 @@ impl Slots {
         let mut slot = [0; SLOT_BYTES];
         file.read_exact_at(&mut slot, 0)?;
         let names = unwrapped(&wrapping, SLOT_LABEL, NAMES, &slot);
-        let names = names.ok_or_else(|| damaged(NAMES))?;
+        let names = names.ok_or_else(|| self::damaged(NAMES))?;
         Ok(Self {
             file,
             wrapping,
@@ -94,7 +96,36 @@ impl Slots {
             fresh: Cell::new((next, next)),
             opened: RefCell::default(),
             subject_of,
+            damaged,
         })
+    }
+
+    /// The file at `path`, whose keys may be damaged or gone; whether the one for names of subjects
+    /// is. Another is drawn then.
+    pub(crate) fn open_damaged(
+        path: &Path,
+        wrapping: WrappingKey,
+        (subject_of, damaged): (SubjectOf, DamagedSubjects),
+    ) -> io::Result<(Self, bool)> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut slot = [0; SLOT_BYTES];
+        let read = file.read_exact_at(&mut slot, 0);
+        let names = unwrapped(&wrapping, SLOT_LABEL, NAMES, &slot).filter(|_| read.is_ok());
+        let is_lost = names.is_none();
+        let names = match names {
+            Some(names) => names,
+            None => Secret::new(*random()?),
+        };
+        let slots = Self {
+            file,
+            wrapping,
+            names,
+            fresh: Cell::new((1, 1)),
+            opened: RefCell::default(),
+            subject_of,
+            damaged,
+        };
+        Ok((slots, is_lost))
     }
 
     /// Returns the file itself, which is overwritten once it is no longer needed.
@@ -123,6 +154,8 @@ impl Slots {
             Some(secret) => Some(Arc::new(SubjectKeys::new(&secret)?)),
             None => None,
         };
+        // A disk may give back what it had refused.
+        self.damaged.forget(slot);
         let mut opened = self.opened.borrow_mut();
         if opened.len() >= SUBJECTS_OPEN_MAX {
             opened.clear();
@@ -158,6 +191,7 @@ impl Slots {
             let bytes = slot_bytes(&self.wrapping, ERASED_LABEL, *slot, &secret)?;
             self.file.write_all_at(&bytes, place(*slot))?;
             self.opened.borrow_mut().remove(slot);
+            self.damaged.forget(*slot);
         }
         if slots.is_empty() {
             return Ok(());
@@ -177,30 +211,57 @@ impl Slots {
     }
 
     /// Returns the failure of a slot whose key is not the one that the data knows.
-    pub(crate) fn is_of_another_time(slot: Slot) -> Fail {
-        let text = format!(
-            "the key of subject {} is not the one that the data was sealed under: the file of keys is of another time; put \
-             back both files of the store from one backup, of one time",
+    pub(crate) fn is_of_another_time(&self, slot: Slot) -> Fail {
+        self.damaged.note(slot);
+        Fail::Damaged(format!(
+            "the key of subject {} is not the one that the data was sealed under, for the file of keys is of another time",
             slot.0
-        );
-        Fail::Store(redb::Error::Io(io::Error::new(
-            io::ErrorKind::InvalidData,
-            text,
-        )))
+        ))
+    }
+
+    /// Returns the subjects whose keys were met damaged.
+    pub(crate) fn damaged(&self) -> Vec<Slot> {
+        self.damaged.all()
     }
 
     fn read(&self, slot: Slot) -> Result<Option<Secret>, Fail> {
         let mut bytes = [0; SLOT_BYTES];
-        let read = self.file.read_exact_at(&mut bytes, place(slot));
-        read.map_err(|error| Fail::Store(redb::Error::Io(error)))?;
+        if let Err(error) = self.file.read_exact_at(&mut bytes, place(slot)) {
+            self.damaged.note(slot);
+            let text = format!("the key of subject {} cannot be read ({error})", slot.0);
+            return Err(Fail::Damaged(text));
+        }
         if let Some(secret) = unwrapped(&self.wrapping, SLOT_LABEL, slot, &bytes) {
             return Ok(Some(secret));
         }
         // Only a slot that says so is erased; a key that is merely gone is damage.
-        match unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes) {
-            Some(_erased) => Ok(None),
-            None => Err(Fail::Store(redb::Error::Io(damaged(slot)))),
+        if unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes).is_some() {
+            return Ok(None);
         }
+        self.damaged.note(slot);
+        Err(Fail::Damaged(damaged(slot).to_string()))
+    }
+}
+
+/// The subjects whose keys were met damaged, shared with those who tell of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DamagedSubjects(Arc<Mutex<BTreeSet<Slot>>>);
+
+impl DamagedSubjects {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Slot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, slot: Slot) {
+        self.lock().insert(slot);
+    }
+
+    fn forget(&self, slot: Slot) {
+        self.lock().remove(&slot);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Slot> {
+        self.lock().iter().copied().collect()
     }
 }
 

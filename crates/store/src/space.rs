@@ -5,7 +5,7 @@ use crate::fail::Fail;
 use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
-use crate::records::Records;
+use crate::records::{Found, Records};
 use crate::room::Room;
 use crate::rows::Rows;
 use crate::store::Sync;
@@ -43,6 +43,15 @@ pub(crate) struct Space<'txn> {
     /// Milliseconds since 1970 when the command began.
     pub(crate) now: u64,
     pub(crate) room: Room,
+    pub(crate) begun: Begun,
+}
+
+/// Numbers of writes before the command under way began, and before the part of a
+/// transaction that it carries out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Begun {
+    pub(crate) command: u64,
+    pub(crate) part: u64,
 }
 
 /// A collection under a key, while a command works on it.
@@ -72,6 +81,16 @@ impl Held {
 }
 
 impl Space<'_> {
+    /// Returns how often something was written.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.records.changes() + self.rows.changes()
+    }
+
+    /// Refuses a key that could not be changed because it is damaged, before another one is.
+    pub(crate) fn check(&self, key: &[u8]) -> Result<(), Fail> {
+        self.records.check(self.db, key)
+    }
+
     /// The record under a key, unless it has expired.
     pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Record>, Fail> {
         let Some(record) = self.records.read(self.db, key)? else {
@@ -79,7 +98,12 @@ impl Space<'_> {
         };
         if record.is_expired(self.now) {
             self.shared.totals.expired += 1;
+            let before = self.changes();
             self.remove(key, &record)?;
+            // An expired key goes whatever becomes of the command.
+            let removed = self.changes() - before;
+            self.begun.command += removed;
+            self.begun.part += removed;
             return Ok(None);
         }
         Ok(Some(record))
@@ -236,6 +260,13 @@ impl Space<'_> {
         Ok(())
     }
 
+    /// Removes a key that does not open.
+    pub(crate) fn remove_unread(&mut self, key: &[u8]) -> Result<(), Fail> {
+        self.records.remove_unread(self.db, key)?;
+        self.touch(key);
+        Ok(())
+    }
+
     /// Removes a key but not its value's rows.
     pub(crate) fn forget(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
         self.forget_deadline(key, deadline)?;
@@ -290,14 +321,22 @@ impl Space<'_> {
     fn touch_all(&self) -> Result<(), Fail> {
         let watched = &self.shared.watched;
         if self.records.keys_len(self.db)? <= watched.len() as u64 {
-            for row in self.records.keys_from(self.db, 0)? {
-                watched.touch(self.db, row?.key());
+            let mut is_whole = true;
+            for row in self.records.found_from(self.db, 0)? {
+                match row? {
+                    Found::Key(row) => watched.touch(self.db, row.key()),
+                    Found::Damaged(_) => is_whole = false,
+                }
             }
-            return Ok(());
+            if is_whole {
+                return Ok(());
+            }
         }
         for key in watched.keys_of(self.db) {
-            if self.records.read(self.db, &key)?.is_some() {
-                self.touch(&key);
+            match self.records.read(self.db, &key) {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(Fail::Damaged(_)) => self.touch(&key),
+                Err(fail) => return Err(fail),
             }
         }
         Ok(())
@@ -308,13 +347,23 @@ impl Space<'_> {
         let mut left = SWEEP_ROWS_MAX;
         for db in 0..DATABASES {
             self.db = db;
-            for key in self.records.due(db, self.now, left)? {
+            let (due, is_damaged) = self.records.due(db, self.now, left)?;
+            for key in due {
+                self.begun.command = self.changes();
                 // Finding an expired key removes it.
-                self.find(&key)?;
+                match self.find(&key) {
+                    Err(Fail::Damaged(_)) => self.remove_unread(&key)?,
+                    found => drop(found?),
+                }
                 left = left.saturating_sub(1);
+            }
+            self.begun.command = self.changes();
+            if is_damaged {
+                self.records.remove_unread_due(db, self.now)?;
             }
         }
         while left > 0 {
+            self.begun.command = self.changes();
             let removed = self.rows.sweep_removed(left)?;
             if removed == 0 {
                 return Ok(false);

@@ -1,5 +1,6 @@
 //! The store as others see it: opened in a directory, asked by clients, closed.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +13,10 @@ use crate::commands::Commands;
 use crate::directory::open;
 use crate::engine::{Engine, EngineError};
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX, WAITING_BYTES_MAX};
+use crate::loss::Loss;
 use crate::memory::{Memory, Share};
 use crate::open_error::OpenError;
+use crate::slots::DamagedSubjects;
 use crate::subject::SubjectOf;
 
 /// The moment at which a change is on the disk.
@@ -89,6 +92,7 @@ pub struct Store {
     path: PathBuf,
     kept_elsewhere: Vec<PathBuf>,
     unopened_blocks: usize,
+    damaged: DamagedSubjects,
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
     /// True once nothing more may begin.
@@ -151,7 +155,7 @@ pub(crate) struct Answering {
 }
 
 impl Answering {
-    fn new(callback: Callback) -> Self {
+    pub(crate) fn new(callback: Callback) -> Self {
         Self {
             callback: Some(callback),
             otherwise: Unanswered::Unbegun,
@@ -188,6 +192,7 @@ impl Store {
         let (mut directory, data) = open(directory, &options)?;
         let kept_elsewhere = directory.take_kept_elsewhere();
         let unopened_blocks = directory.unopened_blocks();
+        let damaged = directory.damaged.clone();
         let (sender, receiver): (_, Receiver<Message>) = channel();
         let memory = Memory::new(options.waiting_bytes_max);
         let closing = Arc::<AtomicBool>::default();
@@ -201,6 +206,7 @@ impl Store {
             path,
             kept_elsewhere,
             unopened_blocks,
+            damaged,
             sender,
             engine: Some(engine),
             closing,
@@ -257,6 +263,11 @@ impl Store {
         &self.kept_elsewhere
     }
 
+    /// Returns the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the number of blocks that did not open while a store of an older format was repaired after a crash: torn
     /// by a power cut, or damaged. The last change before the crash may be missing where there are any.
     pub const fn unopened_blocks(&self) -> usize {
@@ -268,6 +279,27 @@ impl Store {
     pub fn has_failed(&self) -> bool {
         // Before a closing, nothing but a failure or a panic ends the thread.
         self.engine.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Returns the numbers of the subjects whose keys were met damaged: what belongs to them does not
+    /// open, and commands that need it are refused.
+    pub fn damaged_subjects(&self) -> Vec<u64> {
+        self.damaged.all().iter().map(|slot| slot.0).collect()
+    }
+
+    /// Rewrites the damaged store in `directory` as [`Self::rewrite`] does one that is whole: what
+    /// opens is copied, and the old files are overwritten and removed. `tell` is called with each
+    /// loss, before the files are changed. Takes room for what is stored twice.
+    ///
+    /// # Errors
+    /// When there is no room for it, when the list of tables does not open, and as for
+    /// [`Self::open`]. The store is as it was then.
+    pub fn rewrite_damaged(
+        directory: &Path,
+        options: &Options,
+        tell: &mut dyn FnMut(Loss),
+    ) -> Result<(), RewriteError> {
+        crate::salvage::rewrite(directory, options, tell)
     }
 
     /// Copies the content into a file with a new key, and overwrites and removes the old file.
@@ -297,13 +329,17 @@ impl Store {
         self.closing.store(true, Ordering::Release);
         // The engine may be waiting for a message.
         let _closed = self.sender.send(Message::Close);
-        let cause = match self.engine.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => error.to_string(),
-            Some(Err(_panic)) => "its thread ended".to_owned(),
+        let (cause, is_damage, is_kept) = match self.engine.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => (error.to_string(), error.is_damage(), error.is_kept()),
+            Some(Err(_panic)) => ("its thread ended".to_owned(), false, false),
             _ => return Ok(()),
         };
-        let path = self.path.clone();
-        Err(CloseError { path, cause })
+        Err(CloseError {
+            path: self.path.clone(),
+            cause,
+            is_damage,
+            is_kept,
+        })
     }
 }
 
@@ -321,13 +357,50 @@ pub struct RewriteError {
     pub(crate) cause: String,
     /// True if the disk is full.
     pub(crate) is_full: bool,
+    is_damage: bool,
 }
 
 impl RewriteError {
+    /// Returns whether the disk is full. The stored data is as it was.
+    pub const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Returns whether the store is damaged.
+    pub const fn is_damage(&self) -> bool {
+        self.is_damage
+    }
+
+    pub(crate) const fn damage(cause: String) -> Self {
+        Self {
+            cause,
+            is_full: false,
+            is_damage: true,
+        }
+    }
+
     pub(crate) fn new(cause: String) -> Self {
         Self {
             cause,
             is_full: false,
+            is_damage: false,
+        }
+    }
+
+    /// Takes the path of a file that a rewriting cannot overwrite.
+    pub(crate) fn of_link(path: &Path) -> Self {
+        let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
+        Self::new(format!("{} {text}", path.display()))
+    }
+}
+
+impl From<OpenError> for RewriteError {
+    fn from(error: OpenError) -> Self {
+        let source = error.source().map(|source| format!(": {source}"));
+        Self {
+            is_full: error.is_full(),
+            is_damage: error.is_damage(),
+            cause: format!("{error}{}", source.unwrap_or_default()),
         }
     }
 }
@@ -338,4 +411,23 @@ impl RewriteError {
 pub struct CloseError {
     path: PathBuf,
     cause: String,
+    is_damage: bool,
+    is_kept: bool,
+}
+
+impl CloseError {
+    /// Returns the directory of the store.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the reason is damage of what is stored, rather than the disk.
+    pub const fn is_damage(&self) -> bool {
+        self.is_damage
+    }
+
+    /// Returns whether every change that was answered is on the disk all the same.
+    pub const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
 }

@@ -192,7 +192,7 @@ fn refused() -> Fail {
 }
 
 fn damaged() -> Fail {
-    Fail::broken("what is sealed under a subject's key")
+    Fail::Damaged("what is sealed under the key of a subject was changed".to_owned())
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ type Ended = (Stopwatch, Duration, io::Result<()>);
 pub(crate) struct Wiping {
     /// True if something was removed since the last wiping began.
     due: bool,
+    /// True once every block that holds stored data was read since the file was opened.
+    has_read_all: bool,
     running: Option<JoinHandle<Ended>>,
     ended: Stopwatch,
     pause: Duration,
@@ -31,6 +33,7 @@ impl Wiping {
     pub(crate) fn new() -> Self {
         Self {
             due: true,
+            has_read_all: false,
             running: None,
             ended: Stopwatch::start(),
             pause: Duration::ZERO,
@@ -100,7 +103,13 @@ impl Wiping {
         self.ended = ended;
         let least = Duration::from_millis(WIPE_MILLISECONDS);
         self.pause = least.max(took.saturating_mul(WIPE_PAUSE_FACTOR));
+        self.has_read_all |= result.is_ok();
         result
+    }
+
+    /// Returns whether every block that holds stored data was read since the file was opened.
+    pub(crate) const fn has_read_all(&self) -> bool {
+        self.has_read_all
     }
 
     /// Notes that a wiping came to nothing, and has the next one wait for a while.

@@ -148,18 +148,20 @@ fn a_key_of_another_time_is_not_taken_for_that_of_a_subject() {
     let store = opened(&path);
     ask(&store, "SET user:bert 1");
     store.close().unwrap();
-    for command in [
-        "GET user:bert",
-        "SET user:bert 2",
-        "DEL user:bert",
-        "SET chat:bert 2",
-    ] {
-        fs::write(&slots, &older).unwrap();
-        let store = opened(&path);
-        assert_eq!(ask(&store, "GET user:anna"), "$1\r\n1\r\n");
-        let words: Vec<&str> = command.split(' ').collect();
-        assert_eq!(asked(&store, &words), None, "{command}");
+    fs::write(&slots, &older).unwrap();
+    let store = opened(&path);
+    for command in ["GET user:bert", "SET user:bert 2", "SET chat:bert 2"] {
+        let refused = ask(&store, command);
+        assert!(refused.contains("is of another time"), "{refused}");
     }
+    assert_eq!(ask(&store, "GET user:anna"), "$1\r\n1\r\n");
+    // Given up, the key is nobody's, and the subject gets another.
+    assert_eq!(ask(&store, "DEL user:bert"), ":1\r\n");
+    assert_eq!(ask(&store, "SET chat:bert 2"), "+OK\r\n");
+    store.close().unwrap();
+    let store = opened(&path);
+    assert_eq!(ask(&store, "GET chat:bert"), "$1\r\n2\r\n");
+    assert_eq!(ask(&store, "GET user:anna"), "$1\r\n1\r\n");
 }
 
 /// Places of the blocks that are not zero.

@@ -29,7 +29,8 @@ pub enum StoreCommand {
 /// remove older ones.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity store rewrite data")]
+  probity store rewrite data
+  probity store rewrite data --damaged-too")]
 pub struct StoreRewrite {
     /// Folder of the store
     #[arg(value_name = "DIR")]
@@ -44,4 +45,8 @@ pub struct StoreRewrite {
     /// somebody could have put it in the place of a sealed one
     #[arg(long)]
     pub from_clear: bool,
+    /// Rewrite what is left of a damaged store too, in twice the room, and say what is missing; it ends with status 3 then. What
+    /// does not open is gone afterwards: copy the folder and the key file first
+    #[arg(long, conflicts_with = "from_clear")]
+    pub damaged_too: bool,
 }

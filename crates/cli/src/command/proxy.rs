@@ -1,5 +1,7 @@
 //! `probity proxy`: records the operations of Redis clients on their way to the server.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -13,11 +15,12 @@ use probity_proxy::{
     ProxyConfig, Release, Reopen, Upstream,
 };
 use probity_store::limits::WAITING_BYTES_MAX;
-use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
+use probity_store::{CloseError, Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
 use super::init::{VerifierFile, check_no_heads, check_place};
 use super::signals::until_stopped_or;
+use super::store::{damaged_remedy, not_opened};
 use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
@@ -50,9 +53,7 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
         .map_err(|error| Failure::new("cannot start a thread").because(error))?;
     let served = place.open(args).and_then(|backend| {
         let told = serve(args, config(backend.clone()), &backend, &source);
-        let closed = close_store(backend);
-        let remedy = failed_store_remedy(store_sync(args));
-        closed.map_err(|failure| failure.remedy(remedy)).and(told)
+        close_store(backend, store_sync(args)).and(told)
     });
     // Closing makes everything durable that the workers appended.
     both(ended(args, keeper.finish()), served)?;
@@ -182,7 +183,13 @@ fn serve(
     let store_failed = || matches!(backend, Backend::Store(store) if store.has_failed());
     // A supervisor starts it again, which repairs the log once there is room.
     let log_failed = || !args.forward_on_log_failure && source.has_failed();
-    let has_failed = || store_failed() || log_failed();
+    let told_of = RefCell::new(BTreeSet::new());
+    let has_failed = || {
+        if let Backend::Store(store) = backend {
+            tell_of_damage(store, &mut told_of.borrow_mut());
+        }
+        store_failed() || log_failed()
+    };
     let told = until_stopped_or(has_failed, || announce(args, proxy.addresses()));
     if store_failed() {
         note("the store has failed and carries out nothing more: the proxy ends");
@@ -192,6 +199,18 @@ fn serve(
     }
     proxy.stop();
     told
+}
+
+/// Warns once of each subject whose key in the store was met damaged.
+fn tell_of_damage(store: &Store, told: &mut BTreeSet<u64>) {
+    for subject in store.damaged_subjects() {
+        if told.insert(subject) {
+            note(&format!(
+                "warning: the key of subject {subject} in the store {} is damaged: commands that need it are refused, and lists of keys pass over what belongs to it; put both files of the store back from one backup, of one time, or stop and see: probity store rewrite --help",
+                store.path().display()
+            ));
+        }
+    }
 }
 
 /// Returns when a change is on the disk of the embedded store.
@@ -205,15 +224,18 @@ fn store_sync(args: &ProxyArgs) -> Sync {
 
 /// Returns the remedy for a store that failed while it was served, and what its clients may have
 /// lost.
-const fn failed_store_remedy(sync: Sync) -> &'static str {
-    match sync {
-        Sync::Always => {
-            "make room on the disk or repair it, then start it again; every change that was answered is on the disk"
-        }
-        Sync::EverySecond => {
-            "make room on the disk or repair it, then start it again; changes of the last second may be lost"
-        }
-    }
+fn failed_store_remedy(sync: Sync, error: &CloseError) -> String {
+    let remedy = if error.is_damage() {
+        damaged_remedy(error.path())
+    } else {
+        "make room on the disk or repair it, then start it again".to_owned()
+    };
+    let lost = match sync {
+        Sync::Always => "every change that was answered is on the disk",
+        Sync::EverySecond if error.is_kept() => "every change that was answered is on the disk",
+        Sync::EverySecond => "changes of the last second may be lost",
+    };
+    format!("{remedy}; {lost}")
 }
 
 /// The backend as the arguments name it, before anything is opened.
@@ -273,13 +295,8 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
     let named = options.key_file.clone();
     let key_path = named.unwrap_or_else(|| Store::key_file(folder));
     let has_key = key_path.exists();
-    let store = Store::open(folder, options).map_err(|error| {
-        let failure = Failure::new("the store was not opened");
-        if error.is_full() {
-            return failure.because(error).remedy(STORE_FULL);
-        }
-        failure.because(error)
-    })?;
+    let store = Store::open(folder, options)
+        .map_err(|error| not_opened(Failure::new("the store was not opened"), folder, error))?;
     warn_of_old_files(&store);
     warn_of_unopened_blocks(&store, folder);
     key_file::warn_if_open(&key_path, "the key of the store,");
@@ -341,12 +358,19 @@ pub(super) fn subject_of(policy: Arc<Policy>) -> SubjectOf {
 }
 
 /// Closes the embedded store, if there is one, once nobody else holds it.
-pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
+pub(super) fn close_store(backend: Backend, sync: Sync) -> Result<(), Failure> {
     let Backend::Store(store) = backend else {
         return Ok(());
     };
     let closed = Arc::into_inner(store).map_or(Ok(()), Store::close);
-    closed.map_err(|error| Failure::new("changes may be missing from the store").because(error))
+    closed.map_err(|error| {
+        let remedy = failed_store_remedy(sync, &error);
+        let what = match sync {
+            Sync::EverySecond if !error.is_kept() => "changes may be missing from the store",
+            _ => "the store carries out nothing more",
+        };
+        Failure::new(what).because(error).remedy(remedy)
+    })
 }
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {

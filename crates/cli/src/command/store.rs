@@ -1,8 +1,9 @@
 //! `probity store`: an embedded store that no proxy serves.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use probity_store::{Options, Store};
+use probity_store::{OpenError, Options, RewriteError, Store};
 
 use super::proxy::{
     STORE_FULL, read_policy, subject_of, warn_of_old_files, warn_of_unopened_blocks,
@@ -10,7 +11,8 @@ use super::proxy::{
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::Output;
+use crate::output::{Output, counted};
+use crate::shell::quoted;
 
 pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     let shown = args.dir.display();
@@ -30,22 +32,18 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
         subject_of: subject_of(Arc::new(read_policy(args.policy.as_deref())?)),
         ..Options::default()
     };
+    if args.damaged_too {
+        return rewrite_damaged(args, &options);
+    }
     let store = Store::open(&args.dir, options).map_err(|error| {
         let failure = Failure::new(format!("cannot open the store {shown}"));
-        if error.is_full() {
-            return failure.because(error).remedy(STORE_FULL);
-        }
-        failure
-            .because(error)
-            .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
+        not_opened(failure.remedy(REFUSED), &args.dir, error)
     })?;
     warn_of_old_files(&store);
     warn_of_unopened_blocks(&store, &args.dir);
-    store.rewrite().map_err(|error| {
-        Failure::new(format!("{shown} may still hold what was removed"))
-            .because(error)
-            .remedy("do as the cause says, or make room on the disk, then run the same command again; nothing stored is lost")
-    })?;
+    store
+        .rewrite()
+        .map_err(|error| not_rewritten(args, error))?;
     store
         .close()
         .map_err(|error| Failure::new("the store could not be closed").because(error))?;
@@ -55,4 +53,93 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     ))?;
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// The remedy for a store that was not opened, and is not damaged.
+const REFUSED: &str = "stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere";
+
+/// Adds to a failure to open a store its cause, and the remedy where the store is damaged or the
+/// disk full.
+pub(super) fn not_opened(failure: Failure, dir: &Path, error: OpenError) -> Failure {
+    let failure = if error.is_full() {
+        failure.remedy(STORE_FULL)
+    } else if error.is_damage() {
+        failure.remedy(damaged_remedy(dir))
+    } else {
+        failure
+    };
+    failure.because(error)
+}
+
+/// Returns the remedy for a damaged store.
+pub(super) fn damaged_remedy(dir: &Path) -> String {
+    format!(
+        "put both files of the store back from one backup, of one time; without one, copy {} and the key file, and then take what is left with: probity store rewrite {} --damaged-too",
+        dir.display(),
+        quoted(dir)
+    )
+}
+
+fn not_rewritten(args: &StoreRewrite, error: RewriteError) -> Failure {
+    let failure = Failure::new(format!(
+        "{} may still hold what was removed",
+        args.dir.display()
+    ));
+    let remedy = if error.is_damage() {
+        damaged_remedy(&args.dir)
+    } else if error.is_full() {
+        STORE_FULL.to_owned()
+    } else {
+        "do as the cause says, and then run the same command again".to_owned()
+    };
+    failure.because(error).remedy(remedy)
+}
+
+/// Rewrites what is left of a store, and lists what is not.
+fn rewrite_damaged(args: &StoreRewrite, options: &Options) -> Result<Status, Failure> {
+    let shown = args.dir.display();
+    let mut output = Output::new();
+    let (mut losses, mut told) = (0_u64, Ok(()));
+    let rewritten = Store::rewrite_damaged(&args.dir, options, &mut |loss| {
+        losses += 1;
+        if told.is_ok() {
+            told = output.line(&format!("lost: {loss}"));
+        }
+    });
+    // A list that nobody reads keeps nothing from being rewritten.
+    let told = told.and_then(|()| output.flush());
+    rewritten.map_err(|error| not_rewritten_damaged(args, error))?;
+    told?;
+    let summary = match losses {
+        0 => format!(
+            "{shown} is rewritten; nothing is missing, and nothing that was removed is left in it"
+        ),
+        losses => format!(
+            "{shown} is rewritten; {}",
+            counted(
+                losses,
+                "line above says what is missing",
+                "lines above say what is missing"
+            )
+        ),
+    };
+    output.line(&summary)?;
+    output.flush()?;
+    Ok(if losses == 0 {
+        Status::Done
+    } else {
+        Status::Broken
+    })
+}
+
+fn not_rewritten_damaged(args: &StoreRewrite, error: RewriteError) -> Failure {
+    let failure = Failure::new(format!("{} was not rewritten", args.dir.display()));
+    let remedy = if error.is_damage() {
+        "put the files of the store back from one backup, of one time"
+    } else if error.is_full() {
+        STORE_FULL
+    } else {
+        REFUSED
+    };
+    failure.because(error).remedy(remedy)
 }

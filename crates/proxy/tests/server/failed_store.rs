@@ -14,14 +14,19 @@ use std::sync::Arc;
 
 use probity_format::Outcome;
 use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
-use probity_store::{Options, Store, SubjectOf};
+use probity_store::{Options, Store, SubjectOf, Sync};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::support::{Recorder, script, start, talk, talk_only};
 
 /// Starts a proxy before the store at `path`, in which each key is about a subject.
 fn start_at(path: &Path) -> (Proxy, SocketAddr, Arc<Recorder>) {
+    start_with(path, Sync::Always)
+}
+
+fn start_with(path: &Path, sync: Sync) -> (Proxy, SocketAddr, Arc<Recorder>) {
     let options = Options {
+        sync,
         subject_of: SubjectOf::new(|key| Some(key.to_vec())),
         ..Options::default()
     };
@@ -106,5 +111,30 @@ fn an_exec_that_a_failed_store_refuses_is_no_mismatch() {
     let actions: Vec<_> = entries.iter().map(|it| it.action.as_str()).collect();
     assert_eq!(actions, ["delete", "update"]);
     assert!(entries[1].payload.contains("\"exec\":\"aborted\""));
+    proxy.stop();
+}
+
+/// A change that had been answered went with the transaction of the second in which another command
+/// met a failure. Where that command had changed nothing, what was answered is made durable first.
+#[test]
+fn an_answered_change_outlives_the_failure_that_another_command_meets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (keys, file, in_memory) = keys_in_memory(&path);
+    let (proxy, address, _) = start_with(&path, Sync::EverySecond);
+    fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
+    let heard = talk(address, &script("SET a changed"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "+OK\r\n+OK\r\n");
+    // A new subject needs a slot, which cannot be written.
+    let heard = talk_only(address, &script("SET d 1"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "");
+    proxy.stop();
+    let bytes = fs::read(&in_memory).unwrap();
+    fs::remove_file(&keys).unwrap();
+    fs::write(&keys, bytes).unwrap();
+    let (proxy, address, _) = start_at(&path);
+    let heard = talk(address, &script("GET a\nGET b\nEXISTS d"), usize::MAX);
+    let kept = "$7\r\nchanged\r\n$1\r\n2\r\n:0\r\n+OK\r\n";
+    assert_eq!(String::from_utf8_lossy(&heard), kept);
     proxy.stop();
 }

@@ -32,10 +32,13 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 fn del(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let mut count = 0;
     for key in call.rest(1) {
-        if let Some(record) = call.space.find(key)? {
-            call.space.remove(key, &record)?;
-            count += 1;
+        match call.space.find(key) {
+            Ok(None) => continue,
+            Ok(Some(record)) => call.space.remove(key, &record)?,
+            Err(Fail::Damaged(_)) => call.space.remove_unread(key)?,
+            Err(fail) => return Err(fail),
         }
+        count += 1;
     }
     call.reply.integer(count);
     Ok(())
@@ -82,8 +85,12 @@ fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             let keys = records.keys_from(space.db, hash)?;
             Ok(keys.map(|row| row.map(|row| row.key().to_vec())))
         };
-        let Some(key) = draw(from, length, &mut space.shared.random)? else {
+        if length == 0 {
             break;
+        }
+        // Keys that do not open are counted and not drawn.
+        let Some(key) = draw(from, length, &mut space.shared.random)? else {
+            continue;
         };
         if space.find(&key)?.is_some() {
             call.reply.bulk(&key);
@@ -97,6 +104,7 @@ fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn rename(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let (from, to) = (call.arg(1), call.arg(2));
     let record = call.space.find(from)?.ok_or_else(Fail::no_such_key)?;
+    call.space.check(to)?;
     if from != to {
         move_key(call, from, to, &record)?;
     }
@@ -107,6 +115,7 @@ fn rename(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn renamenx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let (from, to) = (call.arg(1), call.arg(2));
     let record = call.space.find(from)?.ok_or_else(Fail::no_such_key)?;
+    call.space.check(to)?;
     let free = from != to && call.space.find(to)?.is_none();
     if free {
         move_key(call, from, to, &record)?;
@@ -157,6 +166,7 @@ fn copy(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     }
     let found = call.space.look_up(from)?;
     call.space.db = target;
+    call.space.check(to)?;
     let free = replace || call.space.find(to)?.is_none();
     let record = found.filter(|_| free);
     let copied = record.is_some();

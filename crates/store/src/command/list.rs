@@ -297,6 +297,7 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
         return Ok(());
     };
     let target = call.space.held(call.arg(2), Kind::List)?;
+    call.space.check(call.arg(2))?;
     reply_end(call, &source, from)?;
     let value = list::pop(&mut call.space.rows, &mut source, from)?.unwrap_or_default();
     if call.arg(1) == call.arg(2) {

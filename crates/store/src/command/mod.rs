@@ -148,6 +148,7 @@ pub(crate) fn execute(
     };
     let start = reply.len();
     space.shared.totals.commands += 1;
+    space.begun.command = space.changes();
     reply.protocol = client.protocol;
     reply.begin();
     let outcome = match found {
@@ -163,7 +164,7 @@ pub(crate) fn execute(
         reply.truncate(start);
         match fail {
             Fail::Said(text) => reply.error(&text),
-            Fail::Store(_) => return Err(fail),
+            Fail::Damaged(_) | Fail::Store(_) => return Err(fail),
         }
     }
     if matches!(
@@ -191,14 +192,22 @@ pub(crate) fn run(
     space.db = client.db;
     space.room.begin();
     client.last_command = spec.name;
-    (spec.run)(&mut Call {
+    let around = space.begun.part;
+    space.begun.part = space.changes();
+    let done = (spec.run)(&mut Call {
         args,
         spec,
         client,
         space,
         reply: &mut *reply,
-    })?;
-    reply.check_whole()
+    });
+    let is_whole = space.changes() == space.begun.part;
+    space.begun.part = around;
+    match done {
+        // Where a part was done, nothing of the transaction may become durable.
+        Err(Fail::Damaged(what)) if is_whole => Err(Fail::unread(&what)),
+        done => done.and_then(|()| reply.check_whole()),
+    }
 }
 
 /// The command that the arguments name.

@@ -169,6 +169,7 @@ pub(super) fn store_scored(
     growth: Growth,
 ) -> Result<(), Fail> {
     let key = call.arg(1);
+    call.space.check(key)?;
     if let Some(old) = call.space.find(key)? {
         call.space.remove(key, &old)?;
     }

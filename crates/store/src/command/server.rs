@@ -112,9 +112,11 @@ fn about_clients(call: &Call<'_, '_>) -> Result<String, Fail> {
 
 fn about_work(call: &Call<'_, '_>) -> Result<String, Fail> {
     let totals = &call.space.shared.totals;
+    let (subjects, keys) = call.space.records.damaged()?;
     Ok(format!(
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\nexpired_keys:{}\r\n\
-         keyspace_hits:{}\r\nkeyspace_misses:{}\r\n",
+         keyspace_hits:{}\r\nkeyspace_misses:{}\r\ndamaged_subjects:{subjects}\r\n\
+         unreadable_keys:{keys}\r\n",
         totals.connections, totals.commands, totals.expired, totals.hits, totals.misses
     ))
 }

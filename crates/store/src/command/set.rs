@@ -176,6 +176,7 @@ fn smove(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     }
     // The other key's kind is refused before anything is moved.
     call.space.held(to, Kind::Set)?;
+    call.space.check(to)?;
     let moved = call.space.remove_element(&mut source, member)?.is_some();
     call.space.save(&source)?;
     if moved {
@@ -289,6 +290,7 @@ fn combine(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
 fn store(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
     let members = members(call, call.rest(2), way, usize::MAX)?;
     let key = call.arg(1);
+    call.space.check(key)?;
     if let Some(old) = call.space.find(key)? {
         call.space.remove(key, &old)?;
     }

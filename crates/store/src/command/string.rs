@@ -253,6 +253,10 @@ fn mset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if !odd.is_empty() {
         return Err(Fail::arity(call.name()));
     }
+    // The first key of several is changed only if each can be.
+    for [key, _] in pairs.iter().filter(|_| pairs.len() > 1) {
+        call.space.check(key)?;
+    }
     for [key, text] in pairs {
         let old = call.space.find(key)?;
         put(call, key, old.as_ref(), text, None)?;
@@ -267,6 +271,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         return Err(Fail::arity(call.name()));
     }
     for [key, _] in pairs {
+        call.space.check(key)?;
         if call.space.find(key)?.is_some() {
             call.reply.flag(false);
             return Ok(());

@@ -80,7 +80,7 @@ pub(super) fn refuse(client: &mut Client, args: &[&[u8]], fail: Fail) -> Fail {
             let intro = b"EXECABORT Transaction discarded because of: ";
             Fail::Said([&intro[..], reason].concat())
         }
-        fail @ Fail::Store(_) => fail,
+        fail @ (Fail::Damaged(_) | Fail::Store(_)) => fail,
     }
 }
 

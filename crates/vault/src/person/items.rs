@@ -44,10 +44,15 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
         client: store.client(),
         db: 0,
     };
-    (0..DATABASES).try_for_each(|db| {
+    for db in 0..DATABASES {
         items.db = db;
-        items.walk()
-    })
+        items.walk()?;
+    }
+    // What belongs to a subject whose key is damaged is passed over, and may be this person's.
+    match items.unreadable()? {
+        0 => Ok(()),
+        keys => items.person.about("unreadable", &keys.to_string()),
+    }
 }
 
 struct Items<'p, 'a, F: Nand, S: SecureStore> {
@@ -85,6 +90,16 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns how many keys of the store do not open, of whomever they are.
+    fn unreadable(&mut self) -> Result<u64, VaultError> {
+        let info = self.ask(&[b"INFO", b"stats"])?;
+        let info = text_of(&info);
+        let mut lines = info.lines();
+        let count = lines.find_map(|line| line.strip_prefix("unreadable_keys:"));
+        let count = count.and_then(|count| count.trim().parse().ok());
+        count.ok_or(VaultError::StoreForm)
     }
 
     /// Returns the naming of a key, or `None` if it is not the subject's.

@@ -29,6 +29,8 @@ use crate::key_file;
 use crate::output::Output;
 use crate::output_file::OutputFile;
 
+/// The moment at which changes of the day are on the disk.
+const STORE_SYNC: Sync = Sync::EverySecond;
 const ORIGIN: &str = "shop.example/audit";
 /// The person whose history is shown.
 const PERSON: &str = "7";
@@ -125,7 +127,7 @@ fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     write_new(&places.policy, traffic::POLICY)?;
     let policy = Arc::new(read_policy(Some(&places.policy))?);
     let options = StoreOptions {
-        sync: Sync::EverySecond,
+        sync: STORE_SYNC,
         subject_of: subject_of(policy),
         ..StoreOptions::default()
     };
@@ -134,7 +136,7 @@ fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     let began = clock.elapsed();
     let played = play(&log, backend.clone());
     let took = clock.elapsed().saturating_sub(began);
-    let stored = close_store(backend);
+    let stored = close_store(backend, STORE_SYNC);
     log.close()?;
     let day = played?;
     stored?;

@@ -14,10 +14,11 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::command::proxy::{read_policy, subject_of};
 use crate::command::reading::{self, LostForm, OnDamage, nothing_about};
+use crate::command::store::not_opened;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file::warn_if_open;
-use crate::output::note;
+use crate::output::{counted, note};
 use crate::progress::Progress;
 
 /// Size limits of a file with hidden rows and of one with a credential, in bytes.
@@ -62,7 +63,10 @@ pub(super) fn fill(
         (found.status, found.lost) = sources.log(log, subject, environment)?;
     }
     if let Some(store) = &args.store {
-        sources.store(store)?;
+        let status = sources.store(store)?;
+        if status != Status::Done {
+            found.status = status;
+        }
     }
     for path in &args.credentials {
         sources.credential(path)?;
@@ -127,7 +131,9 @@ impl Sources<'_> {
     }
 
     /// Imports the subject's keys from the embedded store in `folder`.
-    fn store(&mut self, folder: &Path) -> Result<(), Failure> {
+    ///
+    /// Returns the status of a command that otherwise succeeds.
+    fn store(&mut self, folder: &Path) -> Result<Status, Failure> {
         // Opening would create a store.
         if !Store::is_there(folder) {
             return Err(Failure::new(format!("{} is no store", folder.display()))
@@ -143,16 +149,33 @@ impl Sources<'_> {
             ..Options::default()
         };
         let store = Store::open(folder, options).map_err(|error| {
-            Failure::new(format!("cannot open the store {}", folder.display()))
-                .because(error)
-                .remedy("stop the proxy that serves it")
+            let failure = Failure::new(format!("cannot open the store {}", folder.display()));
+            not_opened(
+                failure.remedy("stop the proxy that serves it"),
+                folder,
+                error,
+            )
         })?;
         let name = folder.display().to_string();
         let filled = self.person.items(&store, &policy, &name);
+        let damaged = store.damaged_subjects().len() as u64;
         store
             .close()
             .map_err(|error| Failure::new("the store could not be closed").because(error))?;
-        filled.map_err(|error| self.place.vault_refused(error))
+        filled.map_err(|error| self.place.vault_refused(error))?;
+        if damaged == 0 {
+            return Ok(Status::Done);
+        }
+        note(&format!(
+            "warning: {} in {}: what belongs to them is missing here, whoever they are; put both files of the store back from one backup, of one time, and make the database anew",
+            counted(
+                damaged,
+                "key of a subject is damaged",
+                "keys of subjects are damaged"
+            ),
+            folder.display()
+        ));
+        Ok(Status::Broken)
     }
 
     fn credential(&mut self, path: &Path) -> Result<(), Failure> {

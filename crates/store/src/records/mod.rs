@@ -1,5 +1,7 @@
 //! The records of keys and their deadlines: found by a hash of the key's name, sealed for its owner.
 
+mod unread;
+
 use std::cell::Cell;
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
@@ -61,6 +63,18 @@ const OWNED: u8 = 1;
 /// The names of keys are sealed for no value.
 const NO_ID: u64 = 0;
 
+/// Returns the slot of the subject of a key in a row of a table of keys; none for nobody.
+pub(crate) fn slot_in(row: &[u8]) -> Option<Slot> {
+    let name = row.get(ID_BYTES..)?.strip_prefix(&[OWNED])?;
+    name.first_chunk()
+        .map(|slot| Slot(u64::from_be_bytes(*slot)))
+}
+
+/// The owner of a key, and its row.
+type OwnedRow = (Slot, Vec<u8>);
+/// The owner and the row of a key that does not open, and the reason.
+type Closed = (Slot, Vec<u8>, String);
+
 /// The records of the keys of every database within one transaction.
 pub(crate) struct Records<'txn> {
     /// The keys of subjects; none in a file of an older format, which knows no subjects.
@@ -71,7 +85,8 @@ pub(crate) struct Records<'txn> {
     deadlines: [LazyTable<'txn>; DATABASES],
     owners: Owners<'txn>,
     is_removing: &'txn Cell<bool>,
-    changed: bool,
+    /// Number of writes.
+    changes: u64,
 }
 
 /// A key of a database and its record.
@@ -96,6 +111,29 @@ impl KeyRow {
     }
 }
 
+/// A key that does not open, and has no record that could be read.
+pub(crate) struct Unread {
+    pub(crate) owner: Slot,
+    /// The key's name, where that opens.
+    pub(crate) name: Option<Vec<u8>>,
+    /// The reason.
+    pub(crate) what: String,
+}
+
+/// A row of a table of keys.
+pub(crate) enum Found {
+    Key(KeyRow),
+    Damaged(Unread),
+}
+
+/// The name in a row of a table of keys or of deadlines.
+enum Name {
+    Opened(Slot, Vec<u8>),
+    /// Its subject was erased.
+    Erased,
+    Damaged(Slot, String),
+}
+
 impl<'txn> Records<'txn> {
     pub(crate) fn new(
         transaction: &'txn WriteTransaction,
@@ -112,13 +150,13 @@ impl<'txn> Records<'txn> {
             deadlines: DEADLINES.map(lazy),
             owners: Owners::new(transaction, slots, erasures),
             is_removing,
-            changed: false,
+            changes: 0,
         }
     }
 
-    /// Returns whether anything was written.
-    pub(crate) const fn is_changed(&self) -> bool {
-        self.changed || self.owners.is_changed()
+    /// Returns how often something was written.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes + self.owners.changes()
     }
 
     /// The record of a key, whether or not it has expired.
@@ -137,6 +175,19 @@ impl<'txn> Records<'txn> {
         };
         let value = keys.open_value(NO_ID, value.value())?;
         Record::decode(&value, owner).map(Some)
+    }
+
+    /// Refuses a key that is damaged, or would be sealed for a subject whose own key is. A command
+    /// that changes several keys asks before it changes the first.
+    pub(crate) fn check(&self, db: usize, key: &[u8]) -> Result<(), Fail> {
+        self.owner_there(db, key)?;
+        self.owners.check_new(key)
+    }
+
+    /// Returns how many subjects have keys that were met damaged, and how many keys of the store
+    /// those subjects have.
+    pub(crate) fn damaged(&self) -> Result<(usize, u64), Fail> {
+        self.owners.damaged()
     }
 
     /// Returns the owner of an existing key, or of one that will be created.
@@ -205,12 +256,27 @@ impl<'txn> Records<'txn> {
         Ok(self.keys(db)?.len()?)
     }
 
-    /// The keys of a database from a place in the order of hashes on.
+    /// The keys of a database from a place in the order of hashes on, without those that do not
+    /// open.
     pub(crate) fn keys_from(
         &self,
         db: usize,
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<KeyRow, Fail>>, Fail> {
+        let found = self.found_from(db, hash)?;
+        Ok(found.filter_map(|row| match row {
+            Ok(Found::Key(row)) => Some(Ok(row)),
+            Ok(Found::Damaged(_)) => None,
+            Err(fail) => Some(Err(fail)),
+        }))
+    }
+
+    /// As [`Self::keys_from`], with those that do not open.
+    pub(crate) fn found_from(
+        &self,
+        db: usize,
+        hash: u64,
+    ) -> Result<impl Iterator<Item = Result<Found, Fail>>, Fail> {
         let start = hash.to_be_bytes();
         let range = self.keys(db)?.range::<&[u8]>(start.as_slice()..)?;
         Ok(range.filter_map(|guards| {
@@ -224,14 +290,17 @@ impl<'txn> Records<'txn> {
     pub(crate) fn clear(&mut self, db: usize) -> Result<(), Fail> {
         let mut owners = Vec::new();
         if !self.owners.is_empty()? {
-            for row in self.keys_from(db, 0)? {
-                owners.push(row?.owner);
+            for row in self.found_from(db, 0)? {
+                owners.push(match row? {
+                    Found::Key(row) => row.owner,
+                    Found::Damaged(unread) => unread.owner,
+                });
             }
         }
         for owner in owners {
             self.owners.count(owner, -1)?;
         }
-        self.changed = true;
+        self.changes += 1;
         self.is_removing.set(true);
         of_database_mut(&mut self.keys, db)?.clear()?;
         of_database_mut(&mut self.deadlines, db)?.clear()
@@ -253,7 +322,7 @@ impl<'txn> Records<'txn> {
         deadline: u64,
         key: &[u8],
     ) -> Result<(), Fail> {
-        self.changed = true;
+        self.changes += 1;
         let owner = self.owner_for(db, key)?;
         let row = self.deadline_row(deadline, key, owner)?;
         let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
@@ -267,7 +336,7 @@ impl<'txn> Records<'txn> {
         deadline: u64,
         key: &[u8],
     ) -> Result<(), Fail> {
-        self.changed = true;
+        self.changes += 1;
         let owner = self.owner_for(db, key)?;
         let row = self.deadline_row(deadline, key, owner)?;
         let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
@@ -275,20 +344,30 @@ impl<'txn> Records<'txn> {
         Ok(())
     }
 
-    /// Returns the keys whose deadline has come, at most `most` of them, the earliest first.
-    pub(crate) fn due(&self, db: usize, now: u64, most: usize) -> Result<Vec<Vec<u8>>, Fail> {
+    /// Returns the keys whose deadline has come, at most `most` of them, the earliest first, and
+    /// whether there are keys among them that do not open.
+    pub(crate) fn due(
+        &self,
+        db: usize,
+        now: u64,
+        most: usize,
+    ) -> Result<(Vec<Vec<u8>>, bool), Fail> {
         let end = now.saturating_add(1).to_be_bytes();
         let table = of_database(&self.deadlines, db)?.table()?;
-        let mut due = Vec::new();
+        let (mut due, mut is_damaged) = (Vec::new(), false);
         for row in table.range::<&[u8]>(..end.as_slice())? {
             if due.len() == most {
                 break;
             }
             let (row, _) = row?;
             let name = row.value().get(ID_BYTES..).unwrap_or_default();
-            due.extend(self.opened_name(name)?.map(|(_, name)| name));
+            match self.opened_name(name)? {
+                Name::Opened(_, name) => due.push(name),
+                Name::Damaged(..) => is_damaged = true,
+                Name::Erased => {}
+            }
         }
-        Ok(due)
+        Ok((due, is_damaged))
     }
 
     /// Returns the number of keys with a deadline.
@@ -307,61 +386,92 @@ impl<'txn> Records<'txn> {
         Ok(self.owned_row(db, key)?.map(|(owner, _)| owner))
     }
 
-    /// Finds a key about a subject; returns its owner and its row. The hash finds it, because its
-    /// subject is not known before.
+    /// Finds a key about a subject; returns its owner and its row.
     fn owned_row(&self, db: usize, key: &[u8]) -> Result<Option<(Slot, Vec<u8>)>, Fail> {
-        if self.slots.is_none() || self.owners.is_empty()? {
-            return Ok(None);
+        match self.owned_rows(db, key)? {
+            (None, Some((_, _, what))) => Err(Fail::Damaged(what)),
+            (found, _) => Ok(found),
         }
+    }
+
+    /// Finds the row of a key about a subject, and one that does not open and has the same hash.
+    /// The hash finds it, because its subject is not known before.
+    fn owned_rows(
+        &self,
+        db: usize,
+        key: &[u8],
+    ) -> Result<(Option<OwnedRow>, Option<Closed>), Fail> {
+        if self.slots.is_none() || self.owners.is_empty()? {
+            return Ok((None, None));
+        }
+        let mut damaged = None;
         let start = siphash(self.secret, key).to_be_bytes();
         for row in self.keys(db)?.range::<&[u8]>(start.as_slice()..)? {
             let (name, _) = row?;
             let Some(rest) = name.value().strip_prefix(&start) else {
                 break;
             };
-            let found = self.opened_name(rest)?.filter(|(_, name)| name == key);
-            if let Some((owner, _)) = found {
-                return Ok(Some((owner, name.value().to_vec())));
+            match self.opened_name(rest)? {
+                Name::Opened(owner, found) if found == key && owner != Slot::NOBODY => {
+                    return Ok((Some((owner, name.value().to_vec())), damaged));
+                }
+                Name::Damaged(owner, what) => {
+                    damaged = Some((owner, name.value().to_vec(), what));
+                }
+                Name::Opened(..) | Name::Erased => {}
             }
         }
-        Ok(None)
+        Ok((None, damaged))
     }
 
     /// A row of a table of keys; none where its subject was erased.
-    fn opened_row(&self, name: &[u8], value: &[u8]) -> Result<Option<KeyRow>, Fail> {
+    fn opened_row(&self, name: &[u8], value: &[u8]) -> Result<Option<Found>, Fail> {
         let split = name.split_at_checked(ID_BYTES);
         let (hash, name) = split.ok_or_else(|| Fail::broken("a key"))?;
         let hash = number(hash).ok_or_else(|| Fail::broken("a key"))?;
-        let Some((owner, key)) = self.opened_name(name)? else {
-            return Ok(None);
+        let unread = |owner, name, what| Found::Damaged(Unread { owner, name, what });
+        let (owner, key) = match self.opened_name(name)? {
+            Name::Opened(owner, key) => (owner, key),
+            Name::Erased => return Ok(None),
+            Name::Damaged(owner, what) => return Ok(Some(unread(owner, None, what))),
         };
-        let record = match keys_of(self.slots, owner)? {
-            Some(keys) => keys.open_value(NO_ID, value)?,
-            None => value.to_vec(),
+        let opened = match keys_of(self.slots, owner)? {
+            Some(keys) => keys.open_value(NO_ID, value),
+            None => Ok(value.to_vec()),
         };
-        Ok(Some(KeyRow {
-            owner,
-            hash,
-            key,
-            record,
-        }))
+        match opened {
+            Ok(record) => Ok(Some(Found::Key(KeyRow {
+                owner,
+                hash,
+                key,
+                record,
+            }))),
+            Err(Fail::Damaged(what)) => Ok(Some(unread(owner, Some(key), what))),
+            Err(fail) => Err(fail),
+        }
     }
 
-    /// Returns the owner and the name of a key; none if its subject was erased.
-    fn opened_name(&self, name: &[u8]) -> Result<Option<(Slot, Vec<u8>)>, Fail> {
+    /// Returns the owner and the name of a key.
+    fn opened_name(&self, name: &[u8]) -> Result<Name, Fail> {
         let Some(slots) = self.slots else {
-            return Ok(Some((Slot::NOBODY, name.to_vec())));
+            return Ok(Name::Opened(Slot::NOBODY, name.to_vec()));
         };
         match name.split_first() {
-            Some((&PLAIN, name)) => Ok(Some((Slot::NOBODY, name.to_vec()))),
+            Some((&PLAIN, name)) => Ok(Name::Opened(Slot::NOBODY, name.to_vec())),
             Some((&OWNED, rest)) => {
                 let split = rest.split_first_chunk::<ID_BYTES>();
                 let (slot, sealed) = split.ok_or_else(|| Fail::broken("a key"))?;
                 let slot = Slot(u64::from_be_bytes(*slot));
-                let Some(keys) = self.owners.keys(slots, slot)? else {
-                    return Ok(None);
+                let opened = match self.owners.keys(slots, slot) {
+                    Ok(Some(keys)) => keys.open_name(NO_ID, sealed),
+                    Ok(None) => return Ok(Name::Erased),
+                    Err(fail) => Err(fail),
                 };
-                Ok(Some((slot, keys.open_name(NO_ID, sealed)?)))
+                match opened {
+                    Ok(name) => Ok(Name::Opened(slot, name)),
+                    Err(Fail::Damaged(what)) => Ok(Name::Damaged(slot, what)),
+                    Err(fail) => Err(fail),
+                }
             }
             _ => Err(Fail::broken("a key")),
         }
@@ -398,7 +508,7 @@ impl<'txn> Records<'txn> {
     }
 
     fn keys_mut(&mut self, db: usize) -> Result<&mut BytesTable<'txn>, Fail> {
-        self.changed = true;
+        self.changes += 1;
         of_database_mut(&mut self.keys, db)?.table_mut()
     }
 }

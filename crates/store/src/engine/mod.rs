@@ -1,7 +1,6 @@
 //! The thread that carries out commands: one after the other, those that arrive together in one
 //! transaction of the file.
 
-use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +19,14 @@ use crate::limits::{
     SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
 use crate::live::FORM_UNKNOWN;
-use crate::open_error::OpenError;
+use crate::mark;
+use crate::open_error::{OpenError, is_damage};
 use crate::owners::Owners;
 use crate::random::unguessable;
 use crate::reply::Reply;
+use crate::rewrite::Source;
 use crate::room::Room;
-use crate::space::{Shared, Space};
+use crate::space::{Begun, Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
 
@@ -62,6 +63,9 @@ pub(crate) enum EngineError {
     /// The file failed.
     #[error(transparent)]
     File(#[from] redb::Error),
+    /// The file failed before changes that may have been answered were durable.
+    #[error(transparent)]
+    Unsaved(redb::Error),
     /// Removed data could not be left behind in an old file.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
@@ -75,6 +79,41 @@ pub(crate) enum EngineError {
         "the mark of the store was not replaced; free space or repair the disk, and start again"
     )]
     Mark,
+}
+
+impl EngineError {
+    /// Returns whether what is stored is damaged, or the keys of subjects are.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::File(redb::Error::Io(error))
+            | Self::Unsaved(redb::Error::Io(error))
+            | Self::Wiping(error) => is_damage(error.kind()),
+            Self::File(redb::Error::Corrupted(_)) | Self::Unsaved(redb::Error::Corrupted(_)) => {
+                true
+            }
+            Self::File(_) | Self::Unsaved(_) | Self::Mark => false,
+            Self::Rewrite(error) => error.is_damage(),
+        }
+    }
+
+    /// Returns whether every change that was answered is durable.
+    pub(crate) const fn is_kept(&self) -> bool {
+        !matches!(self, Self::Unsaved(_))
+    }
+}
+
+/// The failure that ends the thread.
+struct Stopped {
+    fail: Fail,
+    /// True if the command that failed had changed nothing, so that what was done before can be
+    /// made durable.
+    is_whole: bool,
+}
+
+/// Says of a failure whether the command had changed anything.
+fn stopped<T>(done: Result<T, Fail>, space: &Space<'_>) -> Result<T, Stopped> {
+    let is_whole = space.changes() == space.begun.command;
+    done.map_err(|fail| Stopped { fail, is_whole })
 }
 
 /// Answers that wait until their changes are durable.
@@ -118,30 +157,28 @@ impl Engine {
             // is damage, and not taken for a commit that was cut off.
             transaction.set_two_phase_commit(true);
             let mut held = Held::new();
-            let end = self.serve(&transaction, &mut held);
+            let end = self.serve(&transaction, self.sync(), &mut held);
             let end = match end {
                 Ok(end) => end,
-                Err(Fail::Store(error)) => return Err(error.into()),
-                Err(Fail::Said(_)) => End::Commit,
+                Err(stopped) => {
+                    let error = failure(stopped.fail);
+                    // A file that takes nothing more keeps what it has.
+                    if stopped.is_whole && self.commit(transaction).is_ok() {
+                        tell(held);
+                        return Err(EngineError::File(error));
+                    }
+                    return Err(EngineError::Unsaved(error));
+                }
             };
             if matches!(end, End::Wipe) {
                 transaction.abort().map_err(redb::Error::from)?;
                 continue;
             }
-            let slots = Some(&self.data.slots);
-            let mut owners = Owners::new(&transaction, slots, &mut self.facts.erasures);
-            let ended = owners.end().map_err(failure)?;
-            drop(owners);
-            transaction.commit().map_err(redb::Error::from)?;
-            // A client that is told of an erasure may rely on it.
-            self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
-            self.facts.erasures.destroyed = ended;
+            self.commit(transaction).map_err(EngineError::Unsaved)?;
             if self.facts.is_removing.take() {
                 self.wiping.ask();
             }
-            for (answering, answer) in held {
-                answering.tell(answer);
-            }
+            tell(held);
             match end {
                 End::Commit | End::Wipe => {}
                 End::Rewrite(sender) => {
@@ -153,6 +190,19 @@ impl Engine {
                 End::Close => return self.close(),
             }
         }
+    }
+
+    /// Makes changes durable, and then destroys the keys of subjects that have none left.
+    fn commit(&mut self, transaction: WriteTransaction) -> Result<(), redb::Error> {
+        let slots = Some(&self.data.slots);
+        let mut owners = Owners::new(&transaction, slots, &mut self.facts.erasures);
+        let ended = owners.end().map_err(failure)?;
+        drop(owners);
+        transaction.commit()?;
+        // A client that is told of an erasure may rely on it.
+        self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
+        self.facts.erasures.destroyed = ended;
+        Ok(())
     }
 
     /// Goes on with the wiping of free blocks. Where the form of the file is not known, a rewriting takes removed data off the
@@ -209,34 +259,40 @@ impl Engine {
             && !is_mended_by_rewriting(error.kind())
         {
             self.wiping.put_off();
-            return Err(RewriteError::new(format!(
-                "its file is damaged, and stays as it is: {error}; put the files of the store back from a backup, all of one time"
+            return Err(RewriteError::damage(format!(
+                "its file is damaged, and stays as it is: {error}"
             )));
         }
-        let failed = |error: OpenError| {
-            let source = error.source().map(|source| format!(": {source}"));
-            RewriteError {
-                is_full: error.is_full(),
-                cause: format!("{error}{}", source.unwrap_or_default()),
-            }
-        };
-        let old = self.directory.old(&self.data).map_err(failed)?;
-        let old = old.map_err(|path| {
-            let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
-            RewriteError::new(format!("{} {text}", path.display()))
-        })?;
-        self.data = self
-            .directory
-            .advance(Some((&self.data.database, Some(&self.data.slots))))
-            .map_err(failed)?;
+        let files = (&self.data.file, &self.data.slots);
+        let old = self.directory.old(files)?;
+        let old = old.map_err(|path| RewriteError::of_link(&path))?;
+        let path = mark::data_path(&self.directory.path, self.directory.generation);
+        let source = Source::new(&self.data.database, Some(&self.data.slots), path);
+        let advanced = self.directory.advance(Some(source));
+        self.data = advanced.inspect_err(|_refused| self.directory.clear_halves())?;
         // The slots that were destroyed are those of the file before.
         self.facts.erasures.destroyed.clear();
         self.wiping = Wiping::new();
-        self.directory.wipe_old(&old).map_err(failed)
+        Ok(self.directory.wipe_old(&old)?)
+    }
+
+    /// Returns when changes are to be durable. Until all blocks were read once, a command may meet
+    /// damage after which the database commits nothing: by then what was answered must be durable.
+    fn sync(&self) -> Sync {
+        if self.wiping.has_read_all() {
+            self.options.sync
+        } else {
+            Sync::Always
+        }
     }
 
     /// Carries out requests until their changes are to be made durable.
-    fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Fail> {
+    fn serve(
+        &mut self,
+        transaction: &WriteTransaction,
+        sync: Sync,
+        held: &mut Held,
+    ) -> Result<End, Stopped> {
         let Self {
             data,
             options,
@@ -257,11 +313,12 @@ impl Engine {
             db: 0,
             now: 0,
             room: Room::new(options.reply_bytes_max),
+            begun: Begun::default(),
         };
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
         loop {
-            let is_group_open = options.sync == Sync::Always && is_changed(&space);
+            let is_group_open = sync == Sync::Always && is_changed(&space);
             let wait = if is_group_open {
                 // Only requests that are there already share the wait for the disk.
                 Duration::ZERO
@@ -281,8 +338,8 @@ impl Engine {
                         reply_bytes_max: options.reply_bytes_max,
                         closes: &closes,
                     };
-                    let (answering, answer) = answer(*request, &mut space, &turn)?;
-                    if options.sync == Sync::Always && is_changed(&space) {
+                    let (answering, answer) = stopped(answer(*request, &mut space, &turn), &space)?;
+                    if sync == Sync::Always && is_changed(&space) {
                         held.push((answering, answer));
                     } else {
                         answering.tell(answer);
@@ -291,17 +348,15 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
-                    return Ok(End::Close);
-                }
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return Ok(End::Close),
             }
             if last_sweep.elapsed() >= Duration::from_millis(SWEEP_MILLISECONDS) {
-                space.sweep()?;
+                stopped(space.sweep(), &space)?;
                 *last_sweep = Stopwatch::start();
             }
             if is_changed(&space) {
                 let since = *changed_at.get_or_insert_with(Stopwatch::start);
-                if is_due(options.sync, since, requests) {
+                if is_due(sync, since, requests) {
                     return Ok(End::Commit);
                 }
             } else if wiping.is_ready() {
@@ -319,7 +374,7 @@ const fn is_mended_by_rewriting(kind: io::ErrorKind) -> bool {
 
 /// Returns whether anything was written.
 const fn is_changed(space: &Space<'_>) -> bool {
-    space.records.is_changed() || space.rows.is_changed()
+    space.changes() > 0
 }
 
 /// Returns whether changes since then, by `requests` requests, are to be made durable.
@@ -358,11 +413,19 @@ fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Erro
     Ok((facts, shared))
 }
 
+/// Answers what waited until it was durable.
+fn tell(held: Held) {
+    for (answering, answer) in held {
+        answering.tell(answer);
+    }
+}
+
 /// Returns the failure of the file; an error for a client is damage here.
 fn failure(fail: Fail) -> redb::Error {
     match fail {
         Fail::Store(error) => error,
         Fail::Said(text) => redb::Error::Corrupted(String::from_utf8_lossy(&text).into_owned()),
+        Fail::Damaged(what) => redb::Error::Corrupted(what),
     }
 }
 
@@ -418,110 +481,4 @@ fn answer(
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test damages files")]
-mod tests {
-    use std::fs::{self, File, TryLockError};
-    use std::path::{Path, PathBuf};
-    use std::sync::mpsc::channel;
-
-    use super::*;
-    use crate::commands::{Command, Commands};
-    use crate::directory::tests::ask;
-    use crate::store::Store;
-    use crate::subject::SubjectOf;
-
-    /// Sends, when it is dropped, whether the directory is still locked. The keys of subjects hold
-    /// it, and the directory itself holds those right before its lock.
-    struct Probe(PathBuf, Sender<bool>);
-
-    impl Drop for Probe {
-        fn drop(&mut self) {
-            let directory = File::open(&self.0).unwrap();
-            let is_locked = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
-            self.1.send(is_locked).unwrap();
-        }
-    }
-
-    fn probed(path: &Path) -> (Store, Receiver<bool>) {
-        let (sender, receiver) = channel();
-        let probe = Probe(path.to_owned(), sender);
-        let subject_of = SubjectOf::new(move |key| {
-            let _held = &probe;
-            Some(key.to_vec())
-        });
-        let options = Options {
-            subject_of,
-            ..Options::default()
-        };
-        (Store::open(path, options).unwrap(), receiver)
-    }
-
-    /// A stopping store cut off unused keys of subjects after its lock had gone, and with them a
-    /// key that the next process had just given out. Everything that uses a file goes before the
-    /// lock.
-    #[test]
-    fn the_lock_goes_after_everything_that_uses_the_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data");
-        let (store, was_locked) = probed(&path);
-        ask(&store, &[b"SET", b"a", b"1"]);
-        store.close().unwrap();
-        assert!(was_locked.recv().unwrap(), "a store that is closed");
-        // Those that were not taken are given up all the same.
-        let slots = path.join("store.1.subjects");
-        assert_eq!(fs::metadata(&slots).unwrap().len(), 2 * 128);
-        fs::write(
-            &slots,
-            [&fs::read(&slots).unwrap()[..128], &[1; 128]].concat(),
-        )
-        .unwrap();
-        let (store, was_locked) = probed(&path);
-        let (mut commands, mut command) = (Commands::default(), Command::default());
-        command.push(b"GET");
-        command.push(b"a");
-        commands.push(command);
-        let (sender, answered) = channel();
-        store.ask(store.client(), commands, move |answer| {
-            sender.send(answer.is_ok()).unwrap();
-        });
-        assert!(!answered.recv().unwrap());
-        store.close().unwrap_err();
-        assert!(was_locked.recv().unwrap(), "a store that has failed");
-    }
-
-    /// Damage that a wiping had met was dropped by a rewriting, which overwrote the damaged file.
-    #[test]
-    fn a_rewriting_tells_of_damage_that_a_wiping_met_and_keeps_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data");
-        let options = Options::default();
-        let opened = crate::directory::open(&path, &options).unwrap();
-        let (_sender, receiver) = channel();
-        let mut engine = Engine::new(opened, options, (receiver, Arc::default())).unwrap();
-        let file = path.join("store.1.sealed");
-        let before = fs::read(&file).unwrap();
-        engine.wiping = Wiping::under_way(|| Err(io::Error::other("block 7 was changed")));
-        let refused = engine.rewrite().unwrap_err();
-        assert!(refused.cause.contains("block 7 was changed"), "{refused}");
-        assert_eq!(fs::read(&file).unwrap(), before);
-        for kind in [io::ErrorKind::StorageFull, FORM_UNKNOWN] {
-            engine.wiping = Wiping::under_way(move || Err(kind.into()));
-            engine.rewrite().unwrap();
-        }
-        assert!(!file.exists());
-    }
-
-    /// A store that had failed did not wait for the thread that wipes free blocks, and that thread
-    /// overwrote blocks of the next process. The thread ends before the lock goes.
-    #[test]
-    fn no_wiping_outlives_the_one_who_began_it() {
-        let (sender, receiver) = channel();
-        let wiping = Wiping::under_way(move || {
-            std::thread::sleep(Duration::from_millis(50));
-            sender.send(()).unwrap();
-            Ok(())
-        });
-        drop(wiping);
-        receiver.try_recv().unwrap();
-    }
-}
+mod tests;
