@@ -38,7 +38,8 @@ struct File<T> {
 struct Users {
     table: String,
     id: String,
-    placeholder: BTreeMap<String, Generator>,
+    #[serde(default)]
+    placeholder: Option<BTreeMap<String, Generator>>,
 }
 
 /// The notes on one table; missing ones are read from the database.
@@ -155,7 +156,7 @@ fn built<T>(
     Ok(SpecFile {
         spec,
         schema: schema(file.tenant, file.tables),
-        pseudo: file.users.map(pseudo),
+        pseudo: file.users.map(pseudo).transpose()?,
         inactive: file.inactive,
     })
 }
@@ -197,12 +198,19 @@ fn transformation(word: &str, place: String, entry: Entry) -> Result<Transformat
     })
 }
 
-fn pseudo(users: Users) -> Pseudo {
-    Pseudo {
+fn pseudo(users: Users) -> Result<Pseudo, SpecError> {
+    let Some(placeholder) = users.placeholder else {
+        let what = "needs placeholder, which says how each column of a placeholder is made: see what disguise draft proposes";
+        return Err(SpecError::new(
+            format!("users, table {}", users.table),
+            what,
+        ));
+    };
+    Ok(Pseudo {
         table: users.table,
         id: users.id,
-        columns: users.placeholder.into_iter().collect(),
-    }
+        columns: placeholder.into_iter().collect(),
+    })
 }
 
 fn schema(tenant: Option<String>, tables: BTreeMap<String, Table>) -> Schema {
@@ -254,7 +262,7 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
         users: Users {
             table: pseudo.table.clone(),
             id: pseudo.id.clone(),
-            placeholder: pseudo.columns.iter().cloned().collect(),
+            placeholder: Some(pseudo.columns.iter().cloned().collect()),
         },
         tenant: schema.tenant.clone(),
         edna: schema.of_edna,
@@ -272,5 +280,5 @@ pub(crate) fn described(text: &str) -> Result<(Schema, Pseudo), SpecError> {
         .map_err(|error| SpecError::new("the stored description", error.to_string()))?;
     let mut schema = schema(stored.tenant, stored.tables);
     schema.of_edna = stored.edna;
-    Ok((schema, pseudo(stored.users)))
+    Ok((schema, pseudo(stored.users)?))
 }
