@@ -382,7 +382,9 @@ impl From<Error> for Problem {
             Error::NoSuchHold => Kind::NoSuchHold,
             Error::NoSuchUser { .. } => Kind::NoSuchUser,
             Error::NotInstalled => Kind::NotInstalled,
-            Error::RecordsLost { .. } | Error::Unreadable { .. } => Kind::DatabaseFailed,
+            Error::RecordsLost { .. } | Error::Unreadable { .. } | Error::DamagedRow { .. } => {
+                Kind::DatabaseFailed
+            }
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,

@@ -46,6 +46,16 @@ impl Column {
             && !others.iter().any(|other| kind.contains(other))
     }
 
+    /// Returns whether a column of `MariaDB` holds bits, which are numbers there.
+    pub(crate) fn is_bits(&self) -> bool {
+        self.kind().starts_with("bit")
+    }
+
+    /// Returns whether values are whole numbers for the database.
+    pub(crate) fn is_number(&self, dialect: Dialect) -> bool {
+        self.is_integer() || (dialect == Dialect::Mysql && self.is_bits())
+    }
+
     /// Returns the type of its values, in the database's words; for a domain its base type.
     pub fn kind(&self) -> &str {
         self.base.as_deref().unwrap_or(&self.declared)

@@ -53,6 +53,14 @@ pub enum Error {
         /// The table.
         table: &'static str,
     },
+    /// A row of a table of the engine is damaged, and the operation needs it.
+    #[error("the row {row} of table {table} is damaged")]
+    DamagedRow {
+        /// The table.
+        table: &'static str,
+        /// The key of the row, as hexadecimal digits or a name.
+        row: String,
+    },
     /// A part of a record in `probity_bags` is missing or damaged, and the operation needs it.
     #[error(
         "a record of disguise {disguise} cannot be read: a row of table probity_bags is missing or damaged"

@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use super::preview::{Preview, counted};
 use crate::database::Database;
 use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
 use crate::records::{registry, settings};
+use crate::schema::Pseudo;
 use crate::statements::table::{among, lists, select};
 
 /// The most registrations that are looked up at once.
@@ -67,33 +69,38 @@ impl<D: Database> Preview<'_, D> {
 
     /// Returns the ids in the users table under which nobody is registered.
     fn keyless(&mut self) -> Result<Vec<Value>, Error> {
-        let is_installed = match settings::own_salt(&mut self.transactions.database) {
-            Ok(_) => true,
-            Err(Error::NotInstalled) => false,
-            Err(error) => return Err(error),
-        };
-        self.transactions.transaction(|open| {
-            let users = open.application.pseudo().clone();
-            let id = [users.id.clone()];
-            let any = Fragment {
-                sql: "1=1".to_owned(),
-                parameters: Vec::new(),
-            };
-            let mut ids = select(&mut open.database, &users.table, &id, &any, None)?.concat();
-            ids.retain(|it| !it.is_nobody());
-            if !is_installed {
-                return Ok(ids);
+        match settings::own_salt(&mut self.transactions.database) {
+            Ok(_) => self.transactions.transaction(|open| {
+                let users = open.application.pseudo().clone();
+                let ids = ids_of(&mut open.database, &users)?;
+                let mut keyless = Vec::new();
+                for page in ids.chunks(PAGE) {
+                    let names: Vec<Vec<u8>> = page.iter().map(Value::principal).collect();
+                    let known = registry::principals(&mut open.database, &names)?;
+                    let without = page.iter();
+                    let without = without.filter(|it| !known.contains_key(&it.principal()));
+                    keyless.extend(without.cloned());
+                }
+                Ok(keyless)
+            }),
+            // Nobody is registered yet, and a tenant has no salt.
+            Err(Error::NotInstalled) => {
+                let users = self.transactions.application.pseudo().clone();
+                ids_of(&mut self.transactions.database, &users)
             }
-            let mut keyless = Vec::new();
-            for page in ids.chunks(PAGE) {
-                let names: Vec<Vec<u8>> = page.iter().map(Value::principal).collect();
-                let known = registry::principals(&mut open.database, &names)?;
-                let without = page
-                    .iter()
-                    .filter(|it| !known.contains_key(&it.principal()));
-                keyless.extend(without.cloned());
-            }
-            Ok(keyless)
-        })
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// Returns the ids of the users table, without those that name nobody.
+fn ids_of(database: &mut dyn TenantConnection, users: &Pseudo) -> Result<Vec<Value>, Error> {
+    let any = Fragment {
+        sql: "1=1".to_owned(),
+        parameters: Vec::new(),
+    };
+    let id = std::slice::from_ref(&users.id);
+    let mut ids = select(database, &users.table, id, &any, None)?.concat();
+    ids.retain(|it| !it.is_nobody());
+    Ok(ids)
 }

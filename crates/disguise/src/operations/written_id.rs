@@ -83,7 +83,7 @@ fn written_in(live: &ResolvedSchema, dialect: Dialect, column: &str, text: &str)
     {
         return bytes_of(digits).map(Value::Bytes);
     }
-    let Some(column) = column.filter(|column| column.is_integer()) else {
+    let Some(column) = column.filter(|column| column.is_number(dialect)) else {
         return Some(Value::from(text));
     };
     let number: i128 = text.parse().ok()?;

@@ -81,7 +81,7 @@ fn class(dialect: Dialect, column: &Column) -> Class {
             Affinity::Blob => Class::Other,
         },
         _ if begins(&["ENUM", "SET("]) => Class::Other,
-        _ if column.is_integer() || begins(&["DECIMAL", "NUMERIC"]) => Class::Number,
+        _ if column.is_number(dialect) || begins(&["DECIMAL", "NUMERIC"]) => Class::Number,
         _ if begins(&["DOUBLE", "FLOAT", "REAL"]) => Class::Rounded,
         _ if has(&["CHAR", "TEXT"]) => Class::Text,
         _ => Class::Other,

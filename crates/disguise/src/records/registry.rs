@@ -9,6 +9,7 @@ use crate::database::placeholders;
 use crate::database::tenant::{TenantConnection, TenantScope};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
+use crate::records::name::digits;
 use crate::records::section::PrincipalKind;
 use crate::records::tables::{PRINCIPALS, bytes};
 use crate::statements::deletion::delete_keys;
@@ -68,7 +69,11 @@ pub(crate) fn principals(
         if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice()
             && let Some(id) = meant.get(name)
         {
-            out.insert(id.to_vec(), registration(public, *code)?);
+            let registration = registration(public, *code).map_err(|_form| Error::DamagedRow {
+                table: PRINCIPALS,
+                row: digits(name),
+            })?;
+            out.insert(id.to_vec(), registration);
         }
     }
     Ok(out)

@@ -2,7 +2,7 @@
 
 use crate::database::tenant::{TenantScope, TenantScoped};
 use crate::database::value::Value;
-use crate::database::{Catalog, Column, Database, Vocabulary};
+use crate::database::{Catalog, Database, Vocabulary};
 use crate::error::{Doing as _, Error};
 use crate::records::settings;
 use crate::schema::{Pseudo, ResolvedSchema, Schema};
@@ -126,10 +126,9 @@ impl Application {
         let (_, live) = self.described()?;
         let users = live.table(&live.pseudo.table).ok_or(Error::NotInstalled)?;
         let column = users.tenant.clone().ok_or(Error::NotInstalled)?;
-        let integer = users
-            .catalog
-            .column(&column)
-            .is_some_and(Column::is_integer);
+        let dialect = database.dialect();
+        let known = users.catalog.column(&column);
+        let integer = known.is_some_and(|it| it.is_number(dialect));
         let is_integer = matches!(tenant, Value::Int(_) | Value::UInt(_));
         let wrong = |what: &str| {
             Err(Error::Tenant {

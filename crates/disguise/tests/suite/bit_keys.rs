@@ -90,3 +90,30 @@ pub(crate) fn bits_are_ids_like_other_numbers() {
         .query("SELECT id FROM people", &[]);
     assert_eq!(ids.unwrap().concat(), [Value::Int(1), Value::Int(300)]);
 }
+
+/// A placeholder was made in another tenant, whose number the bytes of the text make.
+pub(crate) fn bits_are_tenants_like_other_numbers() {
+    if crate::connect().dialect() != Dialect::Mysql {
+        return;
+    }
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20), org BIT(64))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, org BIT(64))",
+        "INSERT INTO people VALUES (1, 'one', 49), (2, 'two', 13369)",
+        "INSERT INTO posts VALUES (10, 1, 49), (20, 2, 13369)",
+    ]
+    .map(str::to_owned);
+    let described = description(
+        "[tables.posts]\nowners = [\"who\"]\n[[decorrelate]]\ntable = \"posts\"\nowners = [\"who\"]\n",
+    );
+    let (head, _) = described.split_at(described.find("[[remove]]").unwrap());
+    let described = format!("tenant = \"org\"\n{head}");
+    let mut society = Society::of_tenant(49, &statements, &described, &[1]);
+    let written = society.engine.tenant("49").unwrap();
+    assert_eq!(written, Value::Int(49));
+    let gone = society.leave(1);
+    let orgs = "SELECT org + 0 FROM people ORDER BY org + 0";
+    assert_eq!(society.numbers(orgs), [49, 49, 13369]);
+    society.reveal(1, gone);
+    assert_eq!(society.numbers(orgs), [49, 13369]);
+}

@@ -1,6 +1,6 @@
 //! Declared references that lead nowhere: the database did not enforce them when the rows came in.
 
-use probity_disguise::Dialect;
+use probity_disguise::{Dialect, Error};
 
 use super::society::{Society, description};
 
@@ -60,4 +60,32 @@ pub(crate) fn a_row_that_referred_to_nothing_comes_back_without_the_reference() 
     assert_eq!(society.numbers("SELECT id FROM people ORDER BY id"), [1, 2]);
     society.before = society.everything();
     society.assert_as_before("topics are back");
+}
+
+/// The removal of a row that had referred to nothing paid, in the counter that `SQLite` looks at, for
+/// another person's row that refers to nothing since.
+pub(crate) fn a_row_that_referred_to_nothing_pays_for_no_row_of_others() {
+    if crate::connect().dialect() != Dialect::Sqlite {
+        return;
+    }
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20), boss BIGINT REFERENCES people(id))",
+        "CREATE TABLE albums (id BIGINT PRIMARY KEY, who BIGINT)",
+        "CREATE TABLE photos (id BIGINT PRIMARY KEY, who BIGINT, album BIGINT REFERENCES albums(id))",
+        "PRAGMA foreign_keys = OFF",
+        "INSERT INTO people VALUES (1, 'one', 99), (2, 'two', NULL)",
+        "PRAGMA foreign_keys = ON",
+        "INSERT INTO albums VALUES (10, 1)",
+        "INSERT INTO photos VALUES (20, 2, 10)",
+    ]
+    .map(str::to_owned);
+    let described = "[tables.albums]\nowners = [\"who\"]\n[tables.photos]\nowners = [\"who\"]\n\
+        [[remove]]\ntable = \"photos\"\n[[remove]]\ntable = \"albums\"\n";
+    let mut society = Society::of(&statements, &description(described), &[1, 2]);
+    let refused = society.try_to_leave(Some(1), false, None);
+    assert!(
+        matches!(refused, Err(Error::WouldOrphan { .. })),
+        "{refused:?}"
+    );
+    society.assert_as_before("refused");
 }

@@ -68,6 +68,9 @@ macro_rules! for_every_claim {
             a_row_whose_key_is_worked_out_keeps_its_children_back_alone
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
+            a_row_that_referred_to_nothing_pays_for_no_row_of_others
+            bits_are_tenants_like_other_numbers
+            a_value_that_an_update_makes_a_row_comes_back_as_one
             everybody_without_a_key_is_foretold
             another_description_than_the_stored_one_is_noted
             what_a_trigger_keeps_is_not_forgotten

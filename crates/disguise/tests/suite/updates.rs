@@ -8,6 +8,7 @@ use probity_disguise::{
 };
 
 use super::forum::*;
+use super::society::{Society, description};
 
 const MIGRATION: [&str; 8] = [
     "ALTER TABLE stories ADD COLUMN loud_url TEXT",
@@ -285,4 +286,60 @@ pub(crate) fn an_update_into_a_table_without_a_key_is_refused() {
     forum.sql("CREATE TABLE story_texts (story_id BIGINT PRIMARY KEY, body VARCHAR(40))");
     let back = forum.reveal(4, gone.id);
     assert!(back.is_complete(), "{back:?}");
+}
+
+/// A value whose row an update makes a row of another table was dropped by the reveal, with its record, where
+/// the value that stands for it makes no such row.
+pub(crate) fn a_value_that_an_update_makes_a_row_comes_back_as_one() {
+    for value in ["\"Null\"", "{ ConstStr = \"gone\" }"] {
+        let statements = [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
+            "CREATE TABLE pics (id BIGINT PRIMARY KEY, who BIGINT, t VARCHAR(9))",
+            "CREATE TABLE texts (pic BIGINT PRIMARY KEY, body VARCHAR(9))",
+            "CREATE TABLE cards (id BIGINT PRIMARY KEY, who BIGINT, mail VARCHAR(9), phone VARCHAR(9))",
+            "CREATE TABLE contacts (card BIGINT, kind VARCHAR(9), who BIGINT, v VARCHAR(9), PRIMARY KEY (card, kind))",
+            "INSERT INTO people VALUES (1, 'one'), (2, 'two')",
+            "INSERT INTO pics VALUES (11, 2, 'y'), (12, 1, 'z')",
+            "INSERT INTO cards VALUES (21, 1, 'm', 'p'), (22, 2, 'n', 'q')",
+        ]
+        .map(str::to_owned);
+        let all = description(&format!(
+            "[tables.pics]\nowners = [\"who\"]\n[tables.cards]\nowners = [\"who\"]\n[tables.contacts]\nowners = [\"who\"]\n\
+             [[modify]]\ntable = \"pics\"\ncolumn = \"t\"\nvalue = {value}\n\
+             [[modify]]\ntable = \"cards\"\ncolumn = \"phone\"\nvalue = {value}\n"
+        ));
+        let (described, _) = all.split_at(all.find("[[remove]]").unwrap());
+        let mut society = Society::of(&statements, described, &[1, 2]);
+        let gone = society.leave(1);
+        for sql in [
+            "INSERT INTO texts SELECT id, t FROM pics WHERE t = 'y'",
+            "UPDATE pics SET t = 'new'",
+            "INSERT INTO contacts SELECT id, 'mail', who, mail FROM cards",
+            "INSERT INTO contacts SELECT id, 'phone', who, phone FROM cards",
+            "DELETE FROM cards",
+        ] {
+            society.sql(sql);
+        }
+        let updates = "[[update]]\nname = \"texts\"\ntable = \"pics\"\n\
+            [[update.into]]\ntable = \"pics\"\nrest = true\ndrop = [\"t\"]\nvalues = { t = \"new\" }\n\
+            [[update.into]]\ntable = \"texts\"\ncolumns = { pic = \"id\", body = \"t\" }\nwhere = \"t IS NOT NULL AND t <> 'gone'\"\n";
+        let apart = "[[update]]\nname = \"apart\"\ntable = \"cards\"\n\
+            [[update.into]]\ntable = \"contacts\"\ncolumns = { card = \"id\", who = \"who\", v = \"mail\" }\nvalues = { kind = \"mail\" }\n\
+            [[update.into]]\ntable = \"contacts\"\ncolumns = { card = \"id\", who = \"who\", v = \"phone\" }\nvalues = { kind = \"phone\" }\n";
+        for mapping in [updates, apart] {
+            let mapping = Mapping::parse(mapping).unwrap();
+            society.engine.updates().record(&mapping, time()).unwrap();
+        }
+        let revealed = society.reveal(1, gone);
+        assert!(revealed.is_complete(), "{value} {revealed:?}");
+        let texts = "SELECT COUNT(*) FROM texts WHERE (pic = 12 AND body = 'z') OR (pic = 11 AND body = 'y')";
+        assert_eq!(society.numbers(texts), [2], "{value}");
+        let contacts = "SELECT COUNT(*) FROM contacts WHERE (card = 21 AND kind = 'mail' AND v = 'm') OR (card = 21 AND kind = 'phone' AND v = 'p')";
+        assert_eq!(society.numbers(contacts), [2], "{value}");
+        assert_eq!(
+            society.numbers("SELECT COUNT(*) FROM contacts"),
+            [4],
+            "{value}"
+        );
+    }
 }

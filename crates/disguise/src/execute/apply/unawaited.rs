@@ -8,6 +8,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::circles::note_circles;
 use super::notes::Notes;
 use super::worked_out::{WorkedOut, removed_key};
+use crate::database::Dialect;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -49,7 +50,9 @@ pub(super) fn note_unawaited(
 ) -> Result<(), Error> {
     let mut found = Found::default();
     let removed = (&notes.bags, &notes.worked_out);
-    note_dangling(database, live, removed, &mut found)?;
+    if note_dangling(database, live, removed, &mut found)? {
+        refuse_orphans(database, live, removed)?;
+    }
     note_circles(database, live, removed, &mut found)?;
     for ((principal, table, columns), keys) in found.0 {
         let keys = keys.into_values().collect();
@@ -65,13 +68,14 @@ pub(super) fn note_unawaited(
 
 /// Finds the references of removed rows that led nowhere when the rows went: those that only the
 /// description says, and those that the database did not enforce for all rows. Rows that went in the
-/// same transaction were there.
+/// same transaction were there. Returns whether a declared one is among them.
 fn note_dangling(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
     (bags, worked_out): (&Bags, &WorkedOut),
     found: &mut Found,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
+    let mut is_declared = false;
     let mut doubtful = Vec::new();
     for table in removed_tables(live, bags) {
         let references = table.references.iter();
@@ -107,8 +111,45 @@ fn note_dangling(
             if gone.contains(&encoded(&key)) {
                 continue;
             }
+            is_declared |= table.declares(reference);
             for principal in principals {
                 found.add(principal, reference, key.clone());
+            }
+        }
+    }
+    Ok(is_declared)
+}
+
+/// Refuses where a row stays that refers to a removed one by a declared key. `SQLite` only counts
+/// rows that refer to nothing: the removal of one that did so before would pay for another.
+fn refuse_orphans(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    (bags, worked_out): (&Bags, &WorkedOut),
+) -> Result<(), Error> {
+    if database.dialect() != Dialect::Sqlite {
+        return Ok(());
+    }
+    for table in removed_tables(live, bags) {
+        let children = live.tables.values();
+        let keys = children.flat_map(|it| it.catalog.foreign_keys.iter().map(move |key| (it, key)));
+        for (child, key) in keys.filter(|(_, key)| key.to_table == table.name) {
+            let by = &key.to_columns;
+            let gone = rows_of(bags, &table.name);
+            let gone = gone.filter_map(|(_, columns, row)| {
+                removed_key((table, worked_out), (columns, row), by)
+            });
+            let gone: Vec<Vec<Value>> = gone.collect();
+            let mut left = present(database, &child.name, &key.columns, &gone)?;
+            let there = present(database, &table.name, by, &gone)?;
+            left.retain(|name| !there.contains(name));
+            if !left.is_empty() {
+                return Err(Error::WouldOrphan {
+                    table: table.name.clone(),
+                    child: child.name.clone(),
+                    columns: key.columns.join(", "),
+                    rows: u64::try_from(left.len()).unwrap_or(u64::MAX),
+                });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Values of `BIT` columns of `MariaDB`: numbers, which earlier records have as bytes.
 
-use crate::database::Dialect;
 use crate::database::value::Value;
+use crate::database::{Column, Dialect};
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 
@@ -56,7 +56,7 @@ fn of_row(table: &ResolvedTable, columns: &[String], row: &mut [Value]) {
 fn of_value(table: &ResolvedTable, column: &str, value: &mut Value) {
     let of = table.catalog.column(column);
     if let Value::Bytes(bytes) = value
-        && of.is_some_and(|it| it.kind().starts_with("bit"))
+        && of.is_some_and(Column::is_bits)
     {
         *value = Value::of_bits(bytes);
     }

@@ -139,9 +139,9 @@ impl Mapping {
         database: &mut dyn Database,
         catalog: &Catalog,
         row: &Row,
-    ) -> Result<Vec<Row>, UpdateError> {
+    ) -> Result<Vec<(usize, Row)>, UpdateError> {
         let mut out = Vec::new();
-        for target in &self.into {
+        for (number, target) in self.into.iter().enumerate() {
             let mut query = Query::new(database.dialect(), catalog, row);
             for (column, expression) in &target.sql {
                 query.ask(Some(column), expression).or_missing(row)?;
@@ -151,7 +151,7 @@ impl Mapping {
             }
             let worked_out = query.run(database)?;
             if worked_out.meets {
-                out.push(target.built(row, worked_out.values));
+                out.push((number, target.built(row, worked_out.values)));
             }
         }
         Ok(out)

@@ -48,6 +48,9 @@ struct Sides {
     after: Row,
 }
 
+/// The numbers of the targets by which the updates led from a row to another.
+type Way = Vec<usize>;
+
 impl Updates<'_> {
     /// Applies to `bag` the updates recorded since the first `known` ones.
     pub(crate) fn apply(
@@ -150,10 +153,22 @@ impl Updates<'_> {
         since: &[Recorded],
         row: Row,
     ) -> Result<Vec<Row>, Error> {
-        let mut rows = vec![row];
+        let made = self.made(database, since, row)?.into_iter();
+        Ok(made.map(|(_, row)| row).collect())
+    }
+
+    /// Returns the rows that a row becomes by all updates, each with the way that led to it: two
+    /// forms of one row become the same row where the ways are the same.
+    fn made(
+        &self,
+        database: &mut dyn TenantConnection,
+        since: &[Recorded],
+        row: Row,
+    ) -> Result<Vec<(Way, Row)>, Error> {
+        let mut rows = vec![(Way::new(), row)];
         for update in since {
             let mut next = Vec::with_capacity(rows.len());
-            for row in rows {
+            for (way, row) in rows {
                 let is_whole = row.is_whole;
                 let became = self
                     .step(database, update, row)
@@ -161,7 +176,10 @@ impl Updates<'_> {
                         name: update.name.clone(),
                         source,
                     })?;
-                next.extend(became.into_iter().map(|row| Row { is_whole, ..row }));
+                next.extend(became.into_iter().map(|(number, row)| {
+                    let way = way.iter().copied().chain([number]).collect();
+                    (way, Row { is_whole, ..row })
+                }));
             }
             rows = next;
         }
@@ -173,13 +191,22 @@ impl Updates<'_> {
         database: &mut dyn TenantConnection,
         update: &Recorded,
         row: Row,
-    ) -> Result<Vec<Row>, UpdateError> {
+    ) -> Result<Vec<(usize, Row)>, UpdateError> {
         match &update.mapping {
-            Some(mapping) if mapping.table != row.table => Ok(vec![row]),
+            Some(mapping) if mapping.table != row.table => Ok(vec![(0, row)]),
             Some(mapping) => mapping.rows(database, self.catalog, &row),
             None => {
                 let code = self.code.get(&update.name).ok_or(UpdateError::NoCode)?;
-                code.rows(row).map_err(UpdateError::Wrong)
+                let rows = code.rows(row).map_err(UpdateError::Wrong)?;
+                // Of code nothing is known but the order of the rows for each table.
+                let mut of_table: BTreeMap<String, usize> = BTreeMap::new();
+                let numbered = rows.into_iter().map(|row| {
+                    let next = of_table.entry(row.table.clone()).or_default();
+                    let number = *next;
+                    *next = next.saturating_add(1);
+                    (number, row)
+                });
+                Ok(numbered.collect())
             }
         }
     }
@@ -330,10 +357,14 @@ impl Updates<'_> {
                 is_whole: false,
             }
         };
-        let before = self.rows(database, since, side(record.before.clone()))?;
-        let after = self.rows(database, since, side(record.after.clone()))?;
-        for before in before {
-            let Some(after) = after.iter().find(|it| it.table == before.table) else {
+        let before = self.made(database, since, side(record.before.clone()))?;
+        let after = self.made(database, since, side(record.after.clone()))?;
+        for (way, before) in before {
+            let mut same = after.iter();
+            let same = same.find(|(of, it)| *of == way && it.table == before.table);
+            let Some((_, after)) = same else {
+                // The overwritten value made no such row, so the row is missing.
+                self.removed(step, vec![before], anew);
                 continue;
             };
             let sides = Sides {
@@ -343,6 +374,8 @@ impl Updates<'_> {
             let (columns, values): (Vec<String>, Vec<Value>) =
                 sides.after.columns.iter().cloned().unzip();
             let Some(names) = self.identity(&sides.after.table, &columns, &values) else {
+                // Under its former key, the value is told of and stays.
+                anew.value(of, record.clone());
                 continue;
             };
             anew.moves.push(Move {
