@@ -8,7 +8,7 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 use crate::error::{Doing as _, Error};
-use crate::records::settings::{SALT, description, put_setting, setting};
+use crate::records::settings::{self, SALT, SALT_BYTES, description, put_setting, setting};
 use crate::records::tables::{
     ANSWERS, BAGS, BESIDE_SETTINGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS,
     INTENTS, LOCATORS, OF_EVERY_RELEASE, OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS,
@@ -38,7 +38,7 @@ impl<'a> Installation<'a> {
 
     /// Returns whether the tables exist and the description is the stored one.
     pub(crate) fn is_done(&self, database: &mut dyn Database) -> Result<bool, Error> {
-        Ok(self.has_tables(database)? && self.is_described(database)?)
+        Ok(self.has_tables(database)? && self.is_described(database)? && is_salt_marked(database)?)
     }
 
     /// Returns whether all tables exist.
@@ -62,13 +62,25 @@ impl<'a> Installation<'a> {
     /// Notes that all tables exist, with a new salt if the database has none yet.
     pub(crate) fn note_tables(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
         if setting(database, SALT)?.is_none() {
-            put_setting(database, SALT, &random::<16>()?)?;
+            put_setting(database, SALT, &random::<SALT_BYTES>()?)?;
+        }
+        if !is_salt_marked(database)? {
+            let salt = settings::own_salt(database)?;
+            settings::put_salt_mark(database, &salt)?;
         }
         if self.has_tables(database)? {
             return Ok(());
         }
         put_setting(database, LAYOUT, &self.layout)
     }
+}
+
+/// Returns whether the salt has a mark; refuses one that has another's.
+fn is_salt_marked(database: &mut dyn Database) -> Result<bool, Error> {
+    let salt = settings::own_salt(database)?;
+    let marks = settings::salt_marks(database)?;
+    settings::refuse_other_salt(&salt, &marks)?;
+    Ok(!marks.is_empty())
 }
 
 /// Returns a table that was there and is gone. Created anew, it would look as if nothing had ever

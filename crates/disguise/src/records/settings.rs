@@ -1,11 +1,13 @@
 //! Settings of a database: its salt, the description of the application, the list of updates.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::tables::{
-    HOLDS, INTENTS, LOCATORS, PRINCIPALS, SCHEDULED, SETTINGS, bytes, uninstalled,
+    DECAYED, HOLDS, INTENTS, LOCATORS, PRINCIPALS, SCHEDULED, SETTINGS, bytes, uninstalled,
 };
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::insert_all;
@@ -14,6 +16,60 @@ use crate::statements::table::insert_all;
 pub(crate) const SALT: &[u8] = b"salt";
 /// The setting that lists the updates.
 pub(crate) const UPDATES: &[u8] = b"updates";
+
+/// Bytes of the salt.
+pub(crate) const SALT_BYTES: usize = 16;
+/// The bytes before and after all marks that tell a salt from another: they lie in a table of their
+/// own, so that settings of another database are found out.
+pub(crate) const SALT_MARKS: [&[u8]; 2] = [SALT_MARK, b"salt;"];
+const SALT_MARK: &[u8] = b"salt:";
+
+/// Returns the mark of a salt.
+fn salt_mark(salt: &[u8]) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise salt\0");
+    hash.update(salt);
+    let digest = hash.finalize();
+    let digest = digest.iter().copied().take(SALT_BYTES);
+    SALT_MARK.iter().copied().chain(digest).collect()
+}
+
+/// Refuses a salt that is not the one whose mark is there: under another one nobody's records, holds
+/// and registrations are found.
+pub(crate) fn refuse_other_salt(salt: &[u8], marks: &[Vec<u8>]) -> Result<(), Error> {
+    let is_it = marks.is_empty() || marks.contains(&salt_mark(salt));
+    if salt.len() == SALT_BYTES && is_it {
+        return Ok(());
+    }
+    Err(Error::DamagedRow {
+        table: SETTINGS,
+        row: "salt".to_owned(),
+    })
+}
+
+/// Returns the marks of salts, of which there is one; none in a database that a program before this
+/// prepared.
+pub(crate) fn salt_marks(database: &mut dyn Database) -> Result<Vec<Vec<u8>>, Error> {
+    let sql = format!("SELECT mark FROM {DECAYED} WHERE mark > ? AND mark < ?");
+    let rows = database.query(&sql, &SALT_MARKS.map(bytes));
+    let marks = rows.map_err(uninstalled)?.into_iter().flatten();
+    Ok(marks
+        .filter_map(|mark| match mark {
+            Value::Bytes(mark) => Some(mark),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Stores the mark of a salt.
+pub(crate) fn put_salt_mark(database: &mut dyn TenantConnection, salt: &[u8]) -> Result<(), Error> {
+    insert_all(
+        database,
+        DECAYED,
+        &["mark"],
+        &[vec![bytes(&salt_mark(salt))]],
+    )
+}
 
 /// Stores the description of the application.
 pub(crate) fn put_description(

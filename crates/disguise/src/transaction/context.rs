@@ -9,8 +9,8 @@ use crate::error::{DisguiseId, Error};
 use crate::execute::update::{self, Recorded};
 use crate::records::hold::Held;
 use crate::records::registry::{Registered, named, registration};
-use crate::records::settings::{SALT, UPDATES};
-use crate::records::tables::{HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
+use crate::records::settings::{SALT, SALT_MARKS, UPDATES, refuse_other_salt};
+use crate::records::tables::{DECAYED, HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
 
@@ -20,6 +20,7 @@ const HOLD: i64 = 1;
 const REGISTRATION: i64 = 2;
 const INTENT: i64 = 3;
 const ROW: i64 = 4;
+const SALT_MARKED: i64 = 5;
 
 /// A disguise stands on this.
 pub(crate) struct ApplyContext {
@@ -52,13 +53,13 @@ impl ApplyContext {
         }
         let mut answer = question.put(database)?;
         let mut registered = BTreeMap::new();
-        for (key, standing) in answer.registrations {
+        for (key, standing) in std::mem::take(&mut answer.registrations) {
             if let Some(user) = user {
                 registered.insert(user.principal(), registration(&key, standing)?);
             }
         }
         Ok(Self {
-            salt: salt(database, &mut answer.settings)?,
+            salt: salt(database, &mut answer)?,
             updates: update::count(&recorded(&answer.settings)?),
             held: Held::of(answer.held),
             registered,
@@ -129,7 +130,7 @@ impl RevealContext {
         let mut answer = question.put(database)?;
         let intent = answer.intent.as_deref().map(Intent::decode);
         Ok(Self {
-            salt: salt(database, &mut answer.settings)?,
+            salt: salt(database, &mut answer)?,
             updates: recorded(&answer.settings)?,
             intent: intent.transpose()?,
             registered: match answer.registrations.pop() {
@@ -150,6 +151,7 @@ struct Question {
 #[derive(Default)]
 struct Answer {
     settings: BTreeMap<Vec<u8>, Vec<u8>>,
+    salt_marks: Vec<Vec<u8>>,
     held: BTreeSet<Vec<u8>>,
     /// Public keys and codes of standing.
     registrations: Vec<(Vec<u8>, i64)>,
@@ -160,8 +162,14 @@ struct Answer {
 impl Question {
     fn new() -> Self {
         Self {
-            sql: format!("SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?)"),
-            parameters: vec![bytes(SALT), bytes(UPDATES)],
+            sql: format!(
+                "SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?) UNION ALL SELECT {SALT_MARKED}, mark, mark, 0 FROM {DECAYED} WHERE mark > ? AND mark < ?"
+            ),
+            parameters: [SALT, UPDATES]
+                .iter()
+                .chain(&SALT_MARKS)
+                .map(|it| bytes(it))
+                .collect(),
         }
     }
 
@@ -211,6 +219,7 @@ impl Question {
             };
             match kind {
                 SETTING => drop(answer.settings.insert(name, value)),
+                SALT_MARKED => answer.salt_marks.push(name),
                 HOLD => drop(answer.held.insert(name)),
                 REGISTRATION => answer.registrations.push((value, number)),
                 ROW => answer.has_row = true,
@@ -221,11 +230,9 @@ impl Question {
     }
 }
 
-fn salt(
-    database: &dyn TenantConnection,
-    settings: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-) -> Result<Vec<u8>, Error> {
-    let own = settings.remove(SALT).ok_or(Error::NotInstalled)?;
+fn salt(database: &dyn TenantConnection, answer: &mut Answer) -> Result<Vec<u8>, Error> {
+    let own = answer.settings.remove(SALT).ok_or(Error::NotInstalled)?;
+    refuse_other_salt(&own, &answer.salt_marks)?;
     Ok(database.tenancy().salt(own))
 }
 
