@@ -133,7 +133,7 @@ impl<D: Database> Engine<D> {
             forgotten::put(database, &[forgotten::key(&salt, key)?])?;
             credential::remove_all(database, key)?;
             let disguises = reach.bags.iter();
-            let disguises = disguises.map(|it| it.disguise());
+            let disguises = disguises.map(Reached::disguise);
             let disguises: BTreeSet<DisguiseId> = disguises.collect();
             let mut chunks = disguises.clone();
             let own = intent::of_person(&mut open.database, holder.public())?;

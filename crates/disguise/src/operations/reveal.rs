@@ -27,6 +27,10 @@ use crate::transaction::payload::Payload;
 use crate::transaction::transactions::Transactions;
 
 /// A disguise that hides something of a person.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of one disguise"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {

@@ -89,6 +89,10 @@ pub(super) struct ListedForms {
 }
 
 /// A disguise that hides something of a user.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of one disguise"
+)]
 #[derive(Serialize, ToSchema)]
 struct ListedForm {
     /// The disguise, as apply named it.

@@ -48,7 +48,7 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
-    unreadable_status(&exported.unreadable)
+    Ok(unreadable_status(&exported.unreadable))
 }
 
 fn print(hidden: &[Hidden], output: &mut Output) -> Result<(), Failure> {

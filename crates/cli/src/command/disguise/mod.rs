@@ -166,9 +166,9 @@ fn refused(error: Error) -> Failure {
         Error::Unreadable { .. } => Some(
             "restore that table from a backup; or give up what this disguise hid, for good: probity disguise forget --id",
         ),
-        Error::DamagedRow { .. } => Some(
-            "restore that row from a backup of the database; nothing was changed",
-        ),
+        Error::DamagedRow { .. } => {
+            Some("restore that row from a backup of the database; nothing was changed")
+        }
         Error::RecordsLost { .. } => Some(
             "restore the table from a backup of the database: what is hidden does not come back without it; nothing was changed",
         ),

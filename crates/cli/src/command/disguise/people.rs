@@ -20,6 +20,10 @@ use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, note};
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of one disguise"
+)]
 #[derive(Serialize)]
 struct ListedForm {
     id: String,
@@ -180,13 +184,13 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     }
     output.flush()?;
     let unreadable = listed.iter().filter(|it| it.unreadable).map(|it| it.id);
-    unreadable_status(&unreadable.collect())
+    Ok(unreadable_status(&unreadable.collect()))
 }
 
 /// Warns of disguises of which a record cannot be read, and returns the status.
-pub(super) fn unreadable_status(unreadable: &BTreeSet<DisguiseId>) -> Result<Status, Failure> {
+pub(super) fn unreadable_status(unreadable: &BTreeSet<DisguiseId>) -> Status {
     if unreadable.is_empty() {
-        return Ok(Status::Done);
+        return Status::Done;
     }
     let ids: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
     let ids = ids.join(", ");
@@ -194,7 +198,7 @@ pub(super) fn unreadable_status(unreadable: &BTreeSet<DisguiseId>) -> Result<Sta
         "warning: a record of {ids} cannot be read, because a row of table probity_bags is missing or damaged: \
          restore that table from a backup; what is lost for good can be given up with: probity disguise forget --id"
     ));
-    Ok(Status::Partial)
+    Status::Partial
 }
 
 pub(super) fn subject_name(

@@ -24,7 +24,8 @@ use crate::output_file::OutputFile;
 const KEY_LABEL: &str = RECEIPT_KEY_LABEL;
 
 /// The extent of what was forgotten, for a person to read.
-pub(super) const OF_RECORDS: &str = "  records of what was hidden: rows that the application shows are not touched";
+pub(super) const OF_RECORDS: &str =
+    "  records of what was hidden: rows that the application shows are not touched";
 
 #[derive(Serialize)]
 struct CheckedForm {

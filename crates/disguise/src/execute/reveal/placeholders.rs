@@ -68,7 +68,9 @@ impl Revealer<'_> {
             let row = reached.found.row.as_slice();
             if reached.found.locator.changes && !rows.contains(row) && !self.ended.contains(row) {
                 let open = self.open(reached, Due::Nothing)?;
-                open.iter().for_each(|it| names(&it.bag, &mut recorded));
+                if let Some(open) = open {
+                    names(&open.bag, &mut recorded);
+                }
             }
         }
         self.recorded = recorded;

@@ -16,11 +16,14 @@ pub(crate) fn number_bits(live: &ResolvedSchema, dialect: Dialect, sections: &mu
         };
         match &mut section.change {
             Change::Removed { columns, rows } => {
-                rows.iter_mut().for_each(|row| of_row(table, columns, row));
+                for row in rows {
+                    of_row(table, columns, row);
+                }
             }
             Change::Copied { columns, rows, .. } => {
-                let rows = rows.iter_mut().map(|it| &mut it.row);
-                rows.for_each(|row| of_row(table, columns, row));
+                for copy in rows {
+                    of_row(table, columns, &mut copy.row);
+                }
             }
             Change::Modified {
                 identity,
