@@ -1,6 +1,7 @@
 //! The router and its state: a handler authorises a request and runs its operation on a thread that
 //! may block.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use probity_format::note::SigningKey;
 use probity_log::Log;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Reader;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use crate::attempts::Attempts;
 use crate::body::{self, Bytes};
@@ -26,7 +27,7 @@ use crate::database_entry::DatabaseEntry;
 use crate::document::openapi;
 use crate::gate::{Caller, unauthorized};
 use crate::operation::{self, Route};
-use crate::pool::ConnectionPermit;
+use crate::pool::{ConnectionPermit, PooledConnection};
 use crate::problem::{Kind, Problem};
 use crate::repeat::{self, Repeat};
 use crate::request_context::RequestContext;
@@ -121,21 +122,34 @@ struct Task {
     caller: Caller,
 }
 
-/// Runs the operation on a thread that may block, once its permits are free.
+/// Runs the operation on a thread that may block, once its permits are free. The connection is
+/// opened before the permit to work is taken: a database that is slow to answer, or never does,
+/// keeps no place from others.
 async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
     let entry = state.databases.get(&task.database).ok_or_else(missing)?;
     let begun = task.repeat.as_ref().map(|it| entry.running.begin(it));
     let begun = begun.transpose()?;
-    let permits = timeout(state.limits.wait_time(), acquire_permits(&state, entry)).await;
-    let Ok(Some(permits)) = permits else {
-        let detail = "as many requests as are allowed work on databases";
-        return Err(Problem::new(Kind::Busy, detail));
+    let deadline = Instant::now() + state.limits.wait_time();
+    let Ok(Some(permit)) = timeout_at(deadline, entry.pool.acquire()).await else {
+        return Err(entry.silence().unwrap_or_else(busy));
     };
-    let worked = tokio::task::spawn_blocking(move || {
+    let opened = if task.route.connects {
+        let opening = Arc::clone(&state);
+        let (name, held) = (task.database.clone(), Arc::clone(&permit));
+        Some(on_thread(move || connection(&opening, &name, &held)).await)
+    } else {
+        None
+    };
+    let work = Arc::clone(&state.permits).acquire_owned();
+    let Ok(Ok(work)) = timeout_at(deadline, work).await else {
+        return Err(busy());
+    };
+    on_thread(move || {
         let time = SystemClock::new().now();
         let context = RequestContext {
             database: state.databases.get(&task.database).ok_or_else(missing)?,
-            pace: permits.0.pace(),
+            permit: &permit,
+            opened: Cell::new(opened),
             log: &state.log,
             reader: &state.reader,
             names: &state.names,
@@ -147,23 +161,36 @@ async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
             complain: state.complain,
         };
         let answer = (task.route.perform)(&task.body, &context);
-        drop((permits, begun, task.caller.permit));
+        drop(context);
+        drop((permit, work, begun, task.caller.permit));
         answer
-    });
-    worked.await.unwrap_or_else(|panic| {
+    })
+    .await
+}
+
+/// Opens a connection to the database called `name`.
+fn connection(
+    state: &AppState,
+    name: &str,
+    permit: &Arc<ConnectionPermit>,
+) -> Result<PooledConnection, Problem> {
+    let entry = state.databases.get(name).ok_or_else(missing)?;
+    entry.connect(permit, SystemClock::new().now())
+}
+
+/// Runs `work` on a thread that may block.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let worked = tokio::task::spawn_blocking(work).await;
+    worked.unwrap_or_else(|panic| {
         Err(Problem::new(Kind::Defect, "an internal fault").because(&panic))
     })
 }
 
-/// Acquires a connection permit of the database, then a permit to work. In this order a request
-/// that waits for a slow database keeps no work permit from others.
-async fn acquire_permits(
-    state: &AppState,
-    entry: &DatabaseEntry,
-) -> Option<(ConnectionPermit, OwnedSemaphorePermit)> {
-    let connection = entry.pool.acquire().await?;
-    let work = Arc::clone(&state.permits).acquire_owned().await.ok()?;
-    Some((connection, work))
+fn busy() -> Problem {
+    let detail = "as many requests as are allowed work on databases";
+    Problem::new(Kind::Busy, detail)
 }
 
 fn missing() -> Problem {

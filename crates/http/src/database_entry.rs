@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use probity_disguise::{Pseudo, Schema, Spec, SpecError, SpecFile};
 use probity_format::Timestamp;
@@ -12,7 +12,7 @@ use probity_log::StreamName;
 use zeroize::Zeroizing;
 
 use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
-use crate::pool::{Pool, PooledConnection};
+use crate::pool::{ConnectionPermit, Pool, PooledConnection};
 use crate::problem::{Kind, Problem};
 use crate::repeat::Running;
 use crate::request_context::AnyEngine;
@@ -95,11 +95,20 @@ impl DatabaseEntry {
         })
     }
 
-    /// Returns a connection; the caller must hold a permit of the pool.
-    pub(crate) fn connect(&self, now: Timestamp) -> Result<PooledConnection, Problem> {
-        self.pool.connection(now).map_err(|error| {
-            Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
-        })
+    /// Returns a connection for the permit of the pool.
+    pub(crate) fn connect(
+        &self,
+        permit: &Arc<ConnectionPermit>,
+        now: Timestamp,
+    ) -> Result<PooledConnection, Problem> {
+        let connection = self.pool.connection(permit, now);
+        connection.map_err(|error| unreachable().because(&error))
+    }
+
+    /// Returns the problem of a request that found no place while the database gives no answer.
+    pub(crate) fn silence(&self) -> Option<Problem> {
+        let cause = "every connection that is allowed waits for an answer of the server";
+        self.pool.is_silent().then(|| unreachable().because(&cause))
     }
 
     /// Prepares the database unless this server has done so, and stores the description of the
@@ -143,6 +152,10 @@ impl DatabaseEntry {
             Problem::new(Kind::Unfit, detail)
         })
     }
+}
+
+fn unreachable() -> Problem {
+    Problem::new(Kind::DatabaseFailed, "the database cannot be reached")
 }
 
 fn load_spec(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {

@@ -3,12 +3,13 @@
 
 use std::num::NonZero;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::panicking;
 use std::time::Duration;
 
-use probity_disguise::database::connect;
-use probity_disguise::{Admission, Database, DatabaseError, Dialect, Share};
+use probity_disguise::database::{connect, connect_holding, still_answers};
+use probity_disguise::{Admission, Database, DatabaseError, DatabaseErrorKind, Dialect, Share};
 use probity_format::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
@@ -33,6 +34,8 @@ pub(crate) struct Pool {
     paces: Arc<Paces>,
     /// Idle connections, the last one used at the end.
     idle: Arc<Mutex<Vec<Idle>>>,
+    /// True if the server did not answer the last time.
+    is_silent: AtomicBool,
 }
 
 struct Idle {
@@ -43,7 +46,7 @@ struct Idle {
 /// The admissions of the free permits, each of which says how long to rest after work.
 type Paces = Mutex<Vec<Arc<Admission>>>;
 
-/// A permit for one connection.
+/// A permit for one connection, or for an attempt at one that a silent server keeps open.
 pub(crate) struct ConnectionPermit {
     pace: Arc<Admission>,
     paces: Arc<Paces>,
@@ -61,11 +64,12 @@ impl Pool {
             paces: Arc::new(Mutex::new((0..size).map(|_permit| pace()).collect())),
             permits: Arc::new(Semaphore::new(size)),
             idle: Arc::default(),
+            is_silent: AtomicBool::new(false),
         }
     }
 
     /// Acquires a permit for a connection, once one is free and has rested.
-    pub(crate) async fn acquire(&self) -> Option<ConnectionPermit> {
+    pub(crate) async fn acquire(&self) -> Option<Arc<ConnectionPermit>> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         let acquired = ConnectionPermit {
             pace: self.rested()?,
@@ -73,7 +77,7 @@ impl Pool {
             _permit: permit,
         };
         sleep(acquired.pace.rest()).await;
-        Some(acquired)
+        Some(Arc::new(acquired))
     }
 
     /// Takes the pace that has rested longest.
@@ -90,15 +94,25 @@ impl Pool {
         is_file.then(|| connect(&self.url).err()).flatten()
     }
 
-    /// Returns a connection that answers; the caller must hold a permit.
-    pub(crate) fn connection(&self, now: Timestamp) -> Result<PooledConnection, DatabaseError> {
-        let used = std::iter::from_fn(|| list(&self.idle).pop());
-        let mut young = used.filter(|it| !it.is_old(now));
-        let again = young.find_map(|mut it| answers(&mut it.connection).then_some(it.connection));
-        let connection = match again {
-            Some(connection) => connection,
-            None => connect(&self.url)?,
+    /// Returns whether the server did not answer when it was asked last.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Returns a connection that answers. The permit is kept until the attempt has ended.
+    pub(crate) fn connection(
+        &self,
+        permit: &Arc<ConnectionPermit>,
+        now: Timestamp,
+    ) -> Result<PooledConnection, DatabaseError> {
+        let opened = match self.used(permit, now) {
+            Ok(None) => connect_holding(&self.url, Arc::clone(permit)),
+            Ok(Some(connection)) => Ok(connection),
+            Err(silent) => Err(silent),
         };
+        let is_silent = matches!(&opened, Err(error) if error.kind == DatabaseErrorKind::Silent);
+        self.is_silent.store(is_silent, Ordering::Relaxed);
+        let connection = opened?;
         Ok(PooledConnection {
             // The name of a file may stand for another one at any time, and opening it costs
             // nothing.
@@ -106,6 +120,33 @@ impl Pool {
             connection: Some(connection),
             since: now,
         })
+    }
+
+    /// Returns an idle connection that still answers, if there is one. Where one stays silent, the
+    /// others are closed: each would be waited for as long.
+    fn used(
+        &self,
+        permit: &Arc<ConnectionPermit>,
+        now: Timestamp,
+    ) -> Result<Option<Connection>, DatabaseError> {
+        loop {
+            let last = list(&self.idle).pop();
+            let Some(last) = last else {
+                return Ok(None);
+            };
+            if last.is_old(now) {
+                continue;
+            }
+            match still_answers(last.connection, Arc::clone(permit)) {
+                Ok(Some(connection)) => return Ok(Some(connection)),
+                Ok(None) => {}
+                Err(silent) => {
+                    let others = std::mem::take(&mut *list(&self.idle));
+                    drop(others);
+                    return Err(silent);
+                }
+            }
+        }
     }
 }
 
@@ -154,11 +195,6 @@ impl Drop for PooledConnection {
             list(idle).push(Idle { connection, since });
         }
     }
-}
-
-/// Returns whether a connection answers, with no transaction open in it.
-fn answers(connection: &mut Connection) -> bool {
-    connection.rollback().is_ok() && connection.query("SELECT 1", &[]).is_ok()
 }
 
 fn list<T>(all: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use probity_disguise::{Admission, Answered, Engine, Once, SubjectKey, Value};
+use probity_disguise::{Answered, Engine, Once, SubjectKey, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::database_entry::{DatabaseEntry, LoadedSpec};
-use crate::pool::PooledConnection;
+use crate::pool::{ConnectionPermit, PooledConnection};
 use crate::problem::{Kind, Problem};
 use crate::repeat::Repeat;
 
@@ -24,8 +24,10 @@ pub(crate) type AnyEngine = Engine<PooledConnection>;
 /// The context in which an operation runs.
 pub(crate) struct RequestContext<'a> {
     pub(crate) database: &'a DatabaseEntry,
-    /// The admission that lets in each transaction.
-    pub(crate) pace: &'a Arc<Admission>,
+    /// The permit for the connection, whose admission lets in each transaction.
+    pub(crate) permit: &'a Arc<ConnectionPermit>,
+    /// The connection that was opened before the request took its place, or why there is none.
+    pub(crate) opened: Cell<Option<Result<PooledConnection, Problem>>>,
     pub(crate) log: &'a Log,
     /// A reader of the log.
     pub(crate) reader: &'a Reader,
@@ -67,7 +69,10 @@ pub(crate) struct EntryForm {
 impl RequestContext<'_> {
     /// Returns a connection to the database.
     pub(crate) fn connection(&self) -> Result<PooledConnection, Problem> {
-        self.database.connect(self.time)
+        match self.opened.take() {
+            Some(opened) => opened,
+            None => self.database.connect(self.permit, self.time),
+        }
     }
 
     /// Returns a session with the description that the database holds.
@@ -97,7 +102,7 @@ impl RequestContext<'_> {
         if let Some(tenant) = &self.database.tenant {
             engine.set_written_tenant(tenant)?;
         }
-        engine.set_admission(Arc::clone(self.pace));
+        engine.set_admission(Arc::clone(self.permit.pace()));
         engine.set_subject_key(Arc::clone(self.names));
         engine.set_notice(Box::new(self.complain));
         let mut appender = self.log.appender(&self.database.stream).map_err(|error| {

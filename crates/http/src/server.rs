@@ -109,9 +109,12 @@ impl Server {
             .map(open)
             .collect::<Result<BTreeMap<String, DatabaseEntry>, StartError>>()?;
         warn_of_absent(&databases, complain);
+        // Beside the requests at work, others open their connections.
+        let opening = config.databases.values().map(|it| it.connections);
+        let opening = opening.fold(0, usize::saturating_add);
         let runtime = Builder::new_multi_thread()
             .worker_threads(SOCKET_THREADS)
-            .max_blocking_threads(config.limits.parallel)
+            .max_blocking_threads(config.limits.parallel.saturating_add(opening))
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;

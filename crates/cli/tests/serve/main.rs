@@ -20,6 +20,7 @@ mod repeat;
 mod replay;
 mod schema;
 mod share;
+mod silent;
 mod slow;
 mod tenants;
 

@@ -5,6 +5,7 @@ pub(crate) mod column;
 pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -30,6 +31,7 @@ pub use column::Column;
 pub(crate) use column::NAME_BYTES_MAX;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
+pub use opening::still_answers;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
@@ -39,10 +41,6 @@ use vocabulary::Words;
 
 /// The URL schemes of databases.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
-
-/// The time that a server may take to accept a connection, unless its address sets another.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
@@ -212,6 +210,8 @@ pub enum DatabaseErrorKind {
     Absent,
     /// A text that was read is not UTF-8.
     NotUtf8,
+    /// The server took the connection, or had it already, and did not answer in time.
+    Silent,
     /// Anything else.
     Other,
 }
@@ -445,10 +445,26 @@ impl<P: DerefMut<Target: Database>> Database for P {
 /// Connects to the database that `url` names: `sqlite:FILE`, which must exist, or
 /// `mysql://user:password@host:port/database`, or `postgres://user:password@host:port/database`.
 ///
+/// A server has 10 seconds to accept the connection, to let the account in and to answer; a time to
+/// connect that the address sets, `tcp_connect_timeout_ms` or `connect_timeout`, counts twice.
+///
 /// # Errors
 /// When the form is unknown, and those of [`Sqlite::existing`] and the driver of a server. The
 /// message never quotes a password.
 pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
+    connect_holding(url, ())
+}
+
+/// Connects as [`connect`], and keeps `held` until the attempt has ended. An attempt that a silent
+/// server keeps open ends later than its error: a permit for a number of connections is free again
+/// only then.
+///
+/// # Errors
+/// Those of [`connect`].
+pub fn connect_holding(
+    url: &str,
+    held: impl Send + 'static,
+) -> Result<Box<dyn Database + Send>, DatabaseError> {
     let refused = |message: String| DatabaseError {
         kind: DatabaseErrorKind::Other,
         message,
@@ -456,15 +472,19 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     };
     match url.split_once(':') {
         Some(("sqlite", file)) => {
+            drop(held);
             let file = file.strip_prefix("//").unwrap_or(file);
             Ok(Box::new(Sqlite::existing(std::path::Path::new(file))?))
         }
         #[cfg(feature = "mysql")]
-        Some(("mysql", _)) => Ok(Box::new(Mysql::connect(url)?)),
+        Some(("mysql", _)) => Ok(Box::new(Mysql::open_holding(url, held)?)),
         #[cfg(feature = "mysql")]
-        Some(("mariadb", rest)) => Ok(Box::new(Mysql::connect(&format!("mysql:{rest}"))?)),
+        Some(("mariadb", rest)) => {
+            let url = format!("mysql:{rest}");
+            Ok(Box::new(Mysql::open_holding(&url, held)?))
+        }
         #[cfg(feature = "postgres")]
-        Some(("postgres" | "postgresql", _)) => Ok(Box::new(Postgres::connect(url)?)),
+        Some(("postgres" | "postgresql", _)) => Ok(Box::new(Postgres::open_holding(url, held)?)),
         Some((scheme, _)) if SCHEMES.contains(&scheme) => Err(refused(format!(
             "this program was built without the driver for {scheme}"
         ))),

@@ -47,7 +47,7 @@ pub(super) fn of_policy(code: &str) -> String {
 /// Returns the meaning of an error of `MariaDB`.
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
-    use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, NotUtf8, Other, Unique};
+    use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, NotUtf8, Other, Silent, Unique};
     match (kind, code) {
         (_, 1644) => "a trigger or a function of the database refuses it",
         (Unique, _) => "a unique key holds this value already",
@@ -59,6 +59,6 @@ pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
             "the account of the database has no right to it"
         }
         (Other, 1054) => "a column is not there",
-        (NotUtf8 | Other, _) => "the server refuses it",
+        (NotUtf8 | Other | Silent, _) => "the server refuses it",
     }
 }

@@ -279,12 +279,14 @@ impl Error {
     /// next. What the database refuses of one person's rows says nothing of the next; of errors without
     /// a meaning of their own, as a trigger may raise them, that it still `answers` tells.
     pub(crate) fn ends_a_run(&self, answers: impl FnOnce() -> bool) -> bool {
-        use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, NotUtf8, Other, Unique};
+        use DatabaseErrorKind::{
+            Absent, Busy, Conflict, Constraint, NotUtf8, Other, Silent, Unique,
+        };
         match self {
             Self::Database { source, .. } => match source.kind {
                 Constraint | NotUtf8 | Unique => false,
                 Other => !answers(),
-                Absent | Busy | Conflict => true,
+                Absent | Busy | Conflict | Silent => true,
             },
             Self::Unsettled(_) | Self::NotInstalled | Self::RecordsLost { .. } | Self::Audit(_) => {
                 true

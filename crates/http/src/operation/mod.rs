@@ -40,6 +40,8 @@ pub(crate) trait Operation: DeserializeOwned + ToSchema {
     /// True if its answer is kept for a repeated request; operations that only read, or that go on
     /// where they stood, need none.
     const IS_KEPT: bool = false;
+    /// False if it asks nothing of the database.
+    const CONNECTS: bool = true;
     /// The type of the answer.
     type Answer: Serialize + ToSchema;
 
@@ -52,6 +54,7 @@ pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) is_kept: bool,
+    pub(crate) connects: bool,
     /// Parses a body, runs the operation, and returns the body of the answer.
     pub(crate) perform: fn(&[u8], &RequestContext<'_>) -> Result<Bytes, Problem>,
     /// Adds the schemas of request and answer, and returns their names.
@@ -104,6 +107,7 @@ const fn route<O: Operation>() -> Route {
         name: O::NAME,
         summary: O::SUMMARY,
         is_kept: O::IS_KEPT,
+        connects: O::CONNECTS,
         perform: perform::<O>,
         describe: describe::<O>,
     }

@@ -57,6 +57,7 @@ impl ProvenForm {
 impl Operation for CheckReceipt {
     const NAME: &'static str = "check-receipt";
     const SUMMARY: &'static str = "Checks a receipt of forgetting";
+    const CONNECTS: bool = false;
     type Answer = ProvenForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ProvenForm, Problem> {

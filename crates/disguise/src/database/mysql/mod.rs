@@ -8,10 +8,10 @@ use mysql::consts::{CapabilityFlags, ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
-use super::{
-    CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
-    wording,
+use super::opening::{
+    ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
+use super::{Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words, wording};
 use crate::database::value::Value;
 
 /// Prepared statements kept.
@@ -53,6 +53,14 @@ impl Mysql {
     /// # Errors
     /// When the form is wrong, or the server refuses or cannot be reached.
     pub fn connect(url: &str) -> Result<Self, DatabaseError> {
+        Self::open_holding(url, ())
+    }
+
+    /// Connects, and keeps `held` until the attempt has ended.
+    pub(super) fn open_holding(
+        url: &str,
+        held: impl Send + 'static,
+    ) -> Result<Self, DatabaseError> {
         // The parser's own words could quote the password.
         let options = Opts::from_url(url).map_err(|_form| DatabaseError {
             kind: DatabaseErrorKind::Other,
@@ -67,17 +75,33 @@ impl Mysql {
                 said: Said::default(),
             });
         }
-        let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
+        let wait = options.get_tcp_connect_timeout().unwrap_or(ACCEPT_WAIT);
+        let idle = options.get_tcp_keepalive_time_ms();
+        let idle = idle.or_else(|| u32::try_from(KEEPALIVE_IDLE.as_millis()).ok());
+        let interval = options.get_tcp_keepalive_probe_interval_secs();
+        let interval = interval.or_else(|| u32::try_from(KEEPALIVE_INTERVAL.as_secs()).ok());
+        let retries = options.get_tcp_keepalive_probe_count();
         let options = OptsBuilder::from_opts(options)
             .stmt_cache_size(STATEMENTS_MAX)
             // An update then returns the number of rows it found, not of those that held something
             // else before.
             .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
-            .tcp_connect_timeout(Some(wait));
-        Self::open(options.into())
+            .tcp_connect_timeout(Some(wait))
+            .tcp_keepalive_time_ms(idle)
+            .tcp_keepalive_probe_interval_secs(interval)
+            .tcp_keepalive_probe_count(retries.or(Some(KEEPALIVE_RETRIES)));
+        Self::open(options.into(), held)
     }
 
-    fn open(options: Opts) -> Result<Self, DatabaseError> {
+    fn open(options: Opts, held: impl Send + 'static) -> Result<Self, DatabaseError> {
+        let accept = options.get_tcp_connect_timeout().unwrap_or(ACCEPT_WAIT);
+        within(opening_wait(accept, 1), held, move || {
+            Self::settled(options)
+        })
+    }
+
+    /// Logs in and makes the settings of every connection.
+    fn settled(options: Opts) -> Result<Self, DatabaseError> {
         let mut connection = Conn::new(options.clone()).map_err(unconnected)?;
         connection.query_drop(SETTINGS).map_err(refused)?;
         connection.query_drop(SERIALIZABLE).map_err(refused)?;
@@ -212,7 +236,7 @@ impl Database for Mysql {
     }
 
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
-        Ok(Box::new(Self::open(self.options.clone())?))
+        Ok(Box::new(Self::open(self.options.clone(), ())?))
     }
 }
 
@@ -347,6 +371,15 @@ fn refused(error: mysql::Error) -> DatabaseError {
 fn unconnected(error: mysql::Error) -> DatabaseError {
     let message = match &error {
         mysql::Error::MySqlError(error) => Some(error.message.clone()),
+        mysql::Error::DriverError(DriverError::CouldNotConnect(Some((place, words, _kind)))) => {
+            Some(format!("the server at {place} cannot be reached: {words}"))
+        }
+        mysql::Error::DriverError(DriverError::ConnectTimeout) => {
+            Some("the server did not accept the connection in time".to_owned())
+        }
+        mysql::Error::IoError(error) => {
+            Some(format!("the connection broke before the login: {error}"))
+        }
         _ => None,
     };
     let refused = refused(error);

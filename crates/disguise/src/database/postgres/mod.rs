@@ -11,10 +11,10 @@ use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
-use super::{
-    CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
-    wording,
+use super::opening::{
+    ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
+use super::{Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words, wording};
 use crate::database::column::whole;
 use crate::database::value::Value;
 
@@ -23,6 +23,11 @@ const STATEMENTS_MAX: usize = 512;
 
 /// The code of what a statement gives that was prepared before a table changed, and of little else.
 const STALE: &str = "0A000";
+
+/// The beginning of the driver's error for a URL that it cannot read.
+const WRONG_URL: &str = "invalid connection string";
+/// The beginning of its cause where an option has a wrong value.
+const WRONG_VALUE: &str = "invalid value for option";
 
 /// The function of the server that refuses to read a table with rows hidden by a policy; the code
 /// says only that a right is missing.
@@ -54,14 +59,40 @@ impl Postgres {
     /// # Errors
     /// When the server refuses or cannot be reached.
     pub fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let mut config: Config = url.parse().map_err(unconnected)?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_WAIT);
-        }
-        Self::open(config)
+        Self::open_holding(url, ())
     }
 
-    fn open(config: Config) -> Result<Self, DatabaseError> {
+    /// Connects, and keeps `held` until the attempt has ended.
+    pub(super) fn open_holding(
+        url: &str,
+        held: impl Send + 'static,
+    ) -> Result<Self, DatabaseError> {
+        let mut config: Config = url.parse().map_err(unconnected)?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(ACCEPT_WAIT);
+        }
+        // The driver does not say whether the URL sets the idle time; its own is two hours.
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(KEEPALIVE_IDLE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(KEEPALIVE_INTERVAL);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(KEEPALIVE_RETRIES);
+        }
+        Self::open(config, held)
+    }
+
+    fn open(config: Config, held: impl Send + 'static) -> Result<Self, DatabaseError> {
+        let accept = config.get_connect_timeout().copied();
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+        let wait = opening_wait(accept.unwrap_or(ACCEPT_WAIT), hosts);
+        within(wait, held, move || Self::settled(config))
+    }
+
+    /// Logs in and makes the settings of every connection.
+    fn settled(config: Config) -> Result<Self, DatabaseError> {
         let mut client = config.connect(NoTls).map_err(unconnected)?;
         // Values are sent as text, so its form must not depend on the server's settings. A plan
         // made for a small table would still scan it once placeholders have filled it.
@@ -333,7 +364,7 @@ impl Database for Postgres {
     }
 
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
-        Ok(Box::new(Self::open(self.config.clone())?))
+        Ok(Box::new(Self::open(self.config.clone(), ())?))
     }
 }
 
@@ -536,12 +567,20 @@ fn own_words(error: &postgres::Error) -> String {
 /// Returns the error of a failed connection. It quotes the server, whose words name the account and
 /// the database; there are no values yet.
 fn unconnected(error: postgres::Error) -> DatabaseError {
-    let message = match error.as_db_error() {
-        Some(it) => it.message().to_owned(),
-        None => error.to_string(),
+    let message = match (error.as_db_error(), error.source()) {
+        (Some(it), _) => it.message().to_owned(),
+        (None, Some(cause)) if quotes_no_password(&error, cause) => format!("{error}: {cause}"),
+        (None, _) => error.to_string(),
     };
     DatabaseError {
         message,
         ..refused(error)
     }
+}
+
+/// Returns whether a cause may be told. Of a URL with a wrong form it may quote a part, and only
+/// where a value is refused it names nothing but the option.
+fn quotes_no_password(error: &postgres::Error, cause: &dyn StdError) -> bool {
+    let of_url = error.to_string().starts_with(WRONG_URL);
+    !of_url || cause.to_string().starts_with(WRONG_VALUE)
 }
