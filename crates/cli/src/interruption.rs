@@ -28,8 +28,6 @@ enum Then {
     End,
     /// The first signal sets [`is_stopped`], which the command checks; the second ends the program.
     Ask,
-    /// No effect: the command waits for signals itself.
-    Nothing,
 }
 
 struct State {
@@ -91,13 +89,8 @@ impl Drop for Asked {
 }
 
 /// Returns the failure of a command that cannot wait for signals.
-pub(crate) fn unwatched(error: io::Error) -> Failure {
+fn unwatched(error: io::Error) -> Failure {
     Failure::new("cannot wait for signals").because(error)
-}
-
-/// Leaves signals to the command from now on.
-pub(crate) fn leave_signals() {
-    lock().then = Then::Nothing;
 }
 
 /// Returns whether a signal asked the program to stop.
@@ -143,7 +136,7 @@ fn watch() -> io::Result<()> {
 
 /// Listens for the signals of `kind`, unless they were ignored when the program started, as `nohup`
 /// does.
-pub(crate) fn watched(kind: SignalKind) -> io::Result<Option<Signal>> {
+fn watched(kind: SignalKind) -> io::Result<Option<Signal>> {
     if is_ignored(kind) {
         return Ok(None);
     }
@@ -165,7 +158,7 @@ fn is_ignored(kind: SignalKind) -> bool {
 }
 
 /// Waits for the next of the signals; for ever where they are ignored.
-pub(crate) async fn received(signals: &mut Option<Signal>) {
+async fn received(signals: &mut Option<Signal>) {
     match signals {
         Some(signals) => drop(signals.recv().await),
         None => std::future::pending().await,
@@ -178,7 +171,6 @@ fn stop() {
     // Held to the end, so that no other file is begun or put in its place meanwhile.
     let state = lock();
     match state.then {
-        Then::Nothing => return,
         Then::Ask if !STOPPED.swap(true, Ordering::AcqRel) => return,
         Then::Ask | Then::End => {}
     }
