@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::failure::{Failure, ROOT_KEY_OPTION};
 use crate::input_file::InputFile;
+use crate::one_line::only_line;
 use crate::output::note;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
@@ -107,7 +108,7 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessKey, Failure> {
     protect(path);
     let text = read_text(path).map_err(|error| Failure::file("read the key file", path, error))?;
     // The reason could quote the file, which may be a secret key.
-    WitnessKey::parse(text.trim_end()).map_err(|_reason| {
+    WitnessKey::parse(only_line(&text)).map_err(|_reason| {
         Failure::new(format!("{} is no verifier key of a witness", path.display())).remedy(
             "take it from the witness's operator: name, +, 8 hexadecimal digits, +, base64; the key of a log is given with --key",
         )
@@ -135,7 +136,8 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
         }
         failure.remedy(missing)
     })?;
-    if let Ok(root) = RootKey::from_text(&text) {
+    let text = only_line(&text);
+    if let Ok(root) = RootKey::from_text(text) {
         return Ok(Key::Root(root));
     }
     if text.starts_with(RECEIPT_KEY_LABEL) {
@@ -148,7 +150,7 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
         ));
     }
     // The reason could quote the file, which may be a damaged root key.
-    VerifierKey::parse(text.trim_end())
+    VerifierKey::parse(text)
         .map(Key::Verifier)
         .map_err(|_reason| {
             Failure::new(format!("{} is no key file", path.display()))

@@ -14,6 +14,7 @@ mod input_file;
 mod interruption;
 mod key_file;
 mod login;
+mod one_line;
 mod output;
 mod output_file;
 mod output_guard;

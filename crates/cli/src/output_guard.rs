@@ -20,6 +20,8 @@ const GEOMETRY: &str = "probity.toml";
 const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
 /// Bytes that suffice to recognise a file: no key and no checkpoint is longer.
 const HEAD_BYTES: u64 = 16 * 1024;
+/// The byte order mark that an editor may have put before a key.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The first bytes of files that nobody can make again, and the kind of each.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"probity-", "a key"),
@@ -202,6 +204,7 @@ pub(crate) fn check_replaced(path: &Path) -> io::Result<()> {
 
 /// Returns the kind of a file that begins with `head`, if none like it can be made again.
 fn precious(head: &[u8]) -> Option<&'static str> {
+    let head = head.strip_prefix(MARK).unwrap_or(head);
     let known = BEGINNINGS.iter().find(|(begin, _)| head.starts_with(begin));
     if let Some((_, what)) = known {
         return Some(what);

@@ -185,6 +185,8 @@ fn parsed<T>(
 
 fn url_in(path: &Path) -> Result<Secret, PlaceError> {
     let text = bounded(path, URL_BYTES_MAX)?;
+    // Some editors put a byte order mark before a text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let line = text.lines().next().unwrap_or_default().trim();
     let scheme = line.split_once(':').map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|it| it.chars().all(|c| c.is_ascii_lowercase())) {

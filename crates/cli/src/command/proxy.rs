@@ -26,6 +26,7 @@ use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
+use crate::one_line::first_line;
 use crate::output::{Output, counted, note};
 use crate::output_guard::resolved;
 
@@ -476,13 +477,17 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
     Ok(upstream)
 }
 
-/// Reads the password in a file, without its line end.
+/// Reads the password on the first line of a file.
 fn read_password(path: &Path) -> Result<Password, Failure> {
-    let mut text = read_bounded(path)?;
-    let length = text.trim_end_matches(['\r', '\n']).len();
-    text.truncate(length);
-    let bytes = std::mem::take(&mut *text).into_bytes();
-    Ok(Password::new(Zeroizing::new(bytes)))
+    let text = read_bounded(path)?;
+    let line = first_line(text.as_bytes());
+    if line.is_empty() {
+        return Err(
+            Failure::new(format!("{} holds no password", path.display()))
+                .remedy("write the password of the server behind on its first line"),
+        );
+    }
+    Ok(Password::new(Zeroizing::new(line.to_vec())))
 }
 
 /// Parses the upstream server from the argument, or else from the environment.

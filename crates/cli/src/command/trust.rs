@@ -16,6 +16,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use crate::args::CheckProof;
 use crate::failure::Failure;
 use crate::key_file;
+use crate::one_line::converted;
 
 /// A signed head that somebody keeps.
 pub(super) struct KeptHead {
@@ -31,9 +32,12 @@ impl KeptHead {
         let head = SignedNote::parse(note.as_bytes())
             .and_then(|note| Checkpoint::parse(note.text()))
             .map_err(|error| {
-                Failure::new(format!("{} is no checkpoint", path.display()))
-                    .because(error)
-                    .remedy("give a copy of a stream's file `checkpoint`, as it was seen once")
+                let failure = Failure::new(format!("{} is no checkpoint", path.display()));
+                match converted(note.as_bytes()) {
+                    Some(reason) => failure.because(reason),
+                    None => failure.because(error),
+                }
+                .remedy("give a copy of a stream's file `checkpoint`, as it was seen once")
             })?;
         let path = path.to_owned();
         Ok(Self { path, note, head })

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::key_file::warn_if_open;
+use crate::one_line;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 use crate::terminal::secret_line;
@@ -90,14 +91,7 @@ fn read_share(path: &Path) -> Result<TokenShare, Failure> {
 
 /// Reads the password on the first line of a file.
 pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    let line = first_line(path, "the password")?;
-    if line.is_empty() {
-        return Err(
-            Failure::new(format!("{} holds no password", path.display()))
-                .remedy("write the password on its first line"),
-        );
-    }
-    Ok(line)
+    first_line(path, "the password")
 }
 
 /// Reads a new password on the first line of a file. A terminal does not show it, so that a slip would
@@ -171,8 +165,9 @@ fn typed(what: &str) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-/// Returns the first line of the file at `path`, which holds `what`, or of standard input. A line over
-/// [`LINE_BYTES_MAX`] is refused: a password cut short would open by its prefix alone.
+/// Returns the first line of the file at `path`, which holds `what`, or of standard input. An
+/// empty one is refused, and one over [`LINE_BYTES_MAX`]: a password cut short would open by its
+/// prefix alone.
 pub(super) fn first_line(path: &Path, what: &str) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file(&format!("read {what} in"), path, error);
     let text = if path == Path::new("-") {
@@ -186,8 +181,13 @@ pub(super) fn first_line(path: &Path, what: &str) -> Result<Zeroizing<String>, F
         file.read_to_end(&mut text).map_err(failed)?;
         text
     };
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = one_line::first_line(&text);
+    if line.is_empty() {
+        // Nothing would pass for an empty password.
+        let shown = path.display();
+        return Err(Failure::new(format!("the first line of {shown} is empty"))
+            .remedy(format!("write {what} on its first line")));
+    }
     if u64::try_from(line.len()).is_ok_and(|length| length > LINE_BYTES_MAX) {
         let shown = path.display();
         return Err(Failure::usage(format!(

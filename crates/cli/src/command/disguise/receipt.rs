@@ -18,6 +18,7 @@ use crate::entry_json::format_time;
 use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 use crate::key_file::{RECEIPT_KEY_LABEL, random_secret, read_verifier};
+use crate::one_line::converted;
 use crate::output::Output;
 use crate::output_file::OutputFile;
 
@@ -162,10 +163,12 @@ fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     let proves_nothing = || Failure::broken(format!("{} proves nothing", args.file.display()));
-    let receipt = Receipt::verified(&bytes, &[key]).map_err(|error| match error {
-        ReceiptError::Note(cause) => proves_nothing().because(cause),
-        other => proves_nothing().because(other),
-    })?;
+    let receipt =
+        Receipt::verified(&bytes, &[key]).map_err(|error| match (converted(&bytes), error) {
+            (Some(reason), _) => proves_nothing().because(reason),
+            (None, ReceiptError::Note(cause)) => proves_nothing().because(cause),
+            (None, other) => proves_nothing().because(other),
+        })?;
     let tenant = args.tenant.as_deref().map(Value::from);
     let about = args.user.as_deref().map(Value::meant);
     let is_about = |user: &Value| receipt.is_about(tenant.as_ref(), user);
