@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::config::Environment;
 use crate::failure::Failure;
+use crate::one_line::first_line;
 
 /// The longest file with an address, in bytes.
 const FILE_BYTES_MAX: u64 = 4_096;
@@ -17,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 4_096;
 const FILE_BYTES_CAPACITY: usize = 8_192;
 
 /// The forms of an address, for remedies.
-const FORMS: &str =
+pub(crate) const FORMS: &str =
     "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME";
 
 /// An argument with the address, and the one that names a file with it.
@@ -78,7 +79,9 @@ fn in_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     file.take(FILE_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(failed)?;
-    let line = text.lines().next().unwrap_or_default().trim();
+    let line = first_line(text.as_bytes());
+    // A text cut at an ASCII byte is a text.
+    let line = str::from_utf8(line).unwrap_or_default().trim();
     if line.is_empty() {
         return Err(Failure::new(format!(
             "{} does not hold the address of a database on its first line",

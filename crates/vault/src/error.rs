@@ -91,6 +91,9 @@ pub enum VaultError {
         /// The name of the table.
         table: String,
     },
+    /// Nothing is there to take over.
+    #[error("the other database has no tables")]
+    NoTables,
     /// A table that was named as plain is not taken over.
     #[error("no table {table} is taken over")]
     NoPlainTable {

@@ -271,3 +271,24 @@ fn a_folder_is_no_file_of_rows() {
         "{stderr}"
     );
 }
+
+/// An address without a file gave an empty copy and status 0, for the library takes it for a new database.
+#[test]
+fn an_address_without_a_file_and_a_database_without_tables_give_no_copy() {
+    let place = taken_over(&[]);
+    for address in [
+        "sqlite:",
+        "sqlite://",
+        "sqlite::memory:",
+        "sqlite:file:app.db?mode=memory",
+    ] {
+        let (_, stderr) = place.run(&["create", "c", "--from", address], 2);
+        assert!(stderr.contains("no address of a database"), "{stderr}");
+    }
+    let (_, stderr) = place.run(&CREATE, 1);
+    assert!(
+        stderr.contains("the other database has no tables"),
+        "{stderr}"
+    );
+    assert!(!place.path("c").exists());
+}

@@ -471,9 +471,12 @@ pub fn connect_holding(
         said: Said::default(),
     };
     match url.split_once(':') {
-        Some(("sqlite", file)) => {
+        Some(("sqlite", rest)) => {
             drop(held);
-            let file = file.strip_prefix("//").unwrap_or(file);
+            let file = sqlite_file(rest).ok_or_else(|| {
+                let what = "the address names no file: SQLite takes an empty name, :memory: and names beginning with file: for other things than a file of that name";
+                refused(what.to_owned())
+            })?;
             Ok(Box::new(Sqlite::existing(std::path::Path::new(file))?))
         }
         #[cfg(feature = "mysql")]
@@ -497,8 +500,19 @@ pub fn connect_holding(
 
 /// Returns whether `url` begins like the address of a database, as for [`connect`].
 pub fn is_address(url: &str) -> bool {
-    url.split_once(':')
-        .is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
+    match url.split_once(':') {
+        Some(("sqlite", rest)) => sqlite_file(rest).is_some(),
+        Some((scheme, _)) => SCHEMES.contains(&scheme),
+        None => false,
+    }
+}
+
+/// Returns the file that an address of `SQLite` names behind its scheme. `SQLite` would take an
+/// empty name, `:memory:` and some URIs for a database of their own, which is new and empty.
+fn sqlite_file(rest: &str) -> Option<&str> {
+    let file = rest.strip_prefix("//").unwrap_or(rest);
+    let is_file = !file.is_empty() && file != ":memory:" && !file.starts_with("file:");
+    is_file.then_some(file)
 }
 
 /// Returns whether the address of a database, as for [`connect`], contains a password: the list of

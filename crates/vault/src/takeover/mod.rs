@@ -55,7 +55,7 @@ impl Takeover {
     /// no way to keep.
     ///
     /// # Errors
-    /// [`VaultError::Source`]; [`VaultError::NoSourceTable`], [`VaultError::NoIndexedColumn`],
+    /// [`VaultError::Source`]; [`VaultError::NoTables`]; [`VaultError::NoSourceTable`], [`VaultError::NoIndexedColumn`],
     /// [`VaultError::NoForeignKey`] and [`VaultError::NoPlainTable`] where an option names what is
     /// not there; [`VaultError::TooManyTables`], [`VaultError::Name`] and [`VaultError::Lost`].
     pub fn new(
@@ -78,6 +78,10 @@ impl Takeover {
             [] => !name.starts_with(DISGUISES_OWN),
             named => named.contains(name),
         });
+        // An empty copy would pass for the data.
+        if catalog.is_empty() {
+            return Err(VaultError::NoTables);
+        }
         for index in &options.indexes {
             let column = index.split_once('.');
             let found = column.and_then(|(table, column)| catalog.get(table)?.column(column));

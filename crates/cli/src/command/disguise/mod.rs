@@ -20,7 +20,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-use probity_disguise::database::connect;
+use probity_disguise::database::{connect, is_address};
 use probity_disguise::{
     Admission, Database, DatabaseErrorKind, Engine, Error, Pseudo, Schema, Share, SpecFile,
 };
@@ -28,7 +28,7 @@ use probity_disguise::{
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
-use crate::database_address::{Said, address};
+use crate::database_address::{FORMS, Said, address};
 use crate::failure::{Failure, Status};
 
 /// The engine over any database.
@@ -73,10 +73,15 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
     };
     let url = address(said, environment)?;
     let database = connect(&url).map_err(|error| {
-        let remedy = if error.kind == DatabaseErrorKind::Busy {
-            "another process has it locked: try again when that has ended"
-        } else {
-            "check that it exists and runs, and who may connect"
+        let remedy = match error.kind {
+            DatabaseErrorKind::Busy => {
+                "another process has it locked: try again when that has ended"
+            }
+            _ if !is_address(&url) => FORMS,
+            DatabaseErrorKind::Silent => {
+                "see that the database runs, and that its address names its own port"
+            }
+            _ => "check that it exists and runs, and who may connect",
         };
         Failure::new("cannot open the database")
             .because(error)

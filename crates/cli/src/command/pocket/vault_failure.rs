@@ -53,6 +53,9 @@ pub(super) fn failure_of(error: &VaultError) -> Failure {
 fn remedy_of(error: &VaultError) -> Option<String> {
     let remedy = match error {
         VaultError::NoTable { .. } => "see the tables with: probity pocket stats FILE",
+        VaultError::NoTables => {
+            "see that --from names the database, its schema and an account that may read; tables that begin with probity_ are taken with --table TABLE"
+        }
         VaultError::NoHeading => "give it a first line with the names of the columns",
         VaultError::RepeatedColumn { .. } => "give them names of their own with AS",
         VaultError::NoPart => "make one with: probity pocket reorganize FILE",
