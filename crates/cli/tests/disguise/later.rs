@@ -331,3 +331,40 @@ fn a_disguise_in_chunks_that_is_refused_is_gone_or_named() {
     place.run(&reveal, 0);
     assert_eq!(place.rows(), before);
 }
+
+/// A signal ended a disguise in chunks at once: no id, no advice, and entries that no checkpoint covered.
+#[test]
+fn a_signal_ends_a_disguise_in_chunks_in_order_and_says_how_to_go_on() {
+    let place = prepared();
+    let mut database = place.database();
+    for id in 100..400 {
+        let post = format!("INSERT INTO posts VALUES ({id}, 19, 'P{id}')");
+        database.execute(&post, &[]).unwrap();
+    }
+    drop(database);
+    let slowly = ["--chunk-rows", "1", "--share", "0.02"];
+    let mut applying = place.command(&[&APPLY[..], &slowly].concat());
+    let applying = applying.spawn().unwrap();
+    probity_testing::wait(1_500);
+    let id = applying.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-s", "INT", &id])
+        .status();
+    assert!(sent.unwrap().success());
+    let ended = applying.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("was begun, then a signal asked to stop"),
+        "{said}"
+    );
+    let resume = said.split("probity disguise resume --id ").nth(1).unwrap();
+    let id = resume.split(';').next().unwrap();
+    let (verified, _) = place.run(&["verify", "audit"], 0);
+    assert!(
+        !verified.contains("behind the last checkpoint"),
+        "{verified}"
+    );
+    let resumed = place.json(&["disguise", "resume", "--id", id, "--log", "audit"], 0);
+    assert_eq!(resumed["disguises"][0]["rows"]["posts"], 301, "{resumed}");
+}

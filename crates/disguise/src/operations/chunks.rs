@@ -323,21 +323,37 @@ impl<D: Database> Chunks<'_, D> {
         rows: u32,
         mut now: impl FnMut() -> Timestamp,
     ) -> Result<Applied, Halted> {
+        let (id, progress) = self.start(request, rows, &mut now)?;
+        if let Progress::Done(applied) = progress {
+            return Ok(applied);
+        }
+        let begun = Some(id);
+        let applied = self.finish_over(id, request.over.as_ref(), rows, now);
+        applied.map_err(|cause| Halted { begun, cause })
+    }
+
+    /// Begins a disguise and applies its first chunk, for callers that may stop between chunks. If
+    /// that is refused, the disguise is cancelled as by [`Chunks::apply`].
+    ///
+    /// # Errors
+    /// Those of [`Chunks::apply`].
+    pub fn start(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+    ) -> Result<(DisguiseId, Progress), Halted> {
         let unbegun = |cause| Halted { begun: None, cause };
         let id = self.begin(request).map_err(unbegun)?;
-        let over = request.over.as_ref();
-        let applied = match self.proceed_over(id, over, rows, now()) {
-            Ok(Progress::Done(applied)) => return Ok(applied),
-            Ok(Progress::Going(_)) => self.finish_over(id, over, rows, now),
+        match self.proceed_over(id, request.over.as_ref(), rows, now()) {
+            Ok(progress) => Ok((id, progress)),
             Err(cause) => {
                 let is_gone = !matches!(cause, Error::Unsettled(_))
                     && self.withdraw(id, now()).unwrap_or(false);
                 let begun = (!is_gone).then_some(id);
-                return Err(Halted { begun, cause });
+                Err(Halted { begun, cause })
             }
-        };
-        let begun = Some(id);
-        applied.map_err(|cause| Halted { begun, cause })
+        }
     }
 
     /// Cancels a disguise of which no chunk is done. Returns whether it is gone.

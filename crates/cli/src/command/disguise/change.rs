@@ -13,7 +13,7 @@ use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::receipt::{OF_RECORDS, Outgoing};
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, at_share, refused, stored, unfit};
+use super::{AnyEngine, at_share, chunk, refused, stored, unfit};
 use crate::args::{Apply, Forget, Reveal, Span};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -147,9 +147,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         None => ready.engine.apply(&request).map_err(&unfit),
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
-            let clock = SystemClock::new();
-            let applied = ready.engine.chunks().apply(&request, rows, || clock.now());
-            applied.map_err(|halted| begun(halted.begun, unfit(halted.cause)))
+            chunk::apply(&mut ready.engine, &request, rows, &unfit)
         }
     };
     let (applied, entry) = recorded(ready.engine, recorder, outcome)?;

@@ -1,16 +1,17 @@
 //! Disguises in chunks: `apply --chunk-rows` and `resume`.
 
-use probity_disguise::Error;
+use probity_disguise::{Applied, ApplyRequest, Credential, DisguiseId, Error, Progress};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use super::change::{AppliedForm, begun, print_applied, print_entry, recorded};
 use super::credential::Brought;
 use super::recorder::{Recorded, Recorder};
-use super::{at_share, refused, stored};
+use super::{AnyEngine, at_share, refused, stored};
 use crate::args::Resume;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::interruption;
 use crate::output::Output;
 
 #[derive(Serialize)]
@@ -18,6 +19,57 @@ struct ResumedForm<'a> {
     disguises: Vec<AppliedForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
+}
+
+/// The reason why chunks are left.
+enum Stop {
+    /// A signal asked to stop.
+    Asked,
+    Failed(Error),
+}
+
+/// Begins a disguise and applies its chunks, until all are done or a signal asks to stop.
+pub(super) fn apply(
+    engine: &mut AnyEngine,
+    request: &ApplyRequest<'_>,
+    rows: u32,
+    unfit: &impl Fn(Error) -> Failure,
+) -> Result<Applied, Failure> {
+    interruption::end_gracefully()?;
+    let clock = SystemClock::new();
+    let started = engine.chunks().start(request, rows, || clock.now());
+    let (id, progress) = started.map_err(|halted| begun(halted.begun, unfit(halted.cause)))?;
+    if let Progress::Done(applied) = progress {
+        return Ok(applied);
+    }
+    let applied = finish(engine, id, request.over.as_ref(), rows);
+    applied.map_err(|stop| match stop {
+        Stop::Asked => begun(Some(id), asked()),
+        Stop::Failed(cause) => begun(Some(id), unfit(cause)),
+    })
+}
+
+/// Applies the chunks that are left of a disguise, until all are done or a signal asks to stop.
+fn finish(
+    engine: &mut AnyEngine,
+    id: DisguiseId,
+    over: Option<&Credential<'_>>,
+    rows: u32,
+) -> Result<Applied, Stop> {
+    let clock = SystemClock::new();
+    loop {
+        if interruption::is_stopped() {
+            return Err(Stop::Asked);
+        }
+        let progress = engine.chunks().proceed_over(id, over, rows, clock.now());
+        if let Progress::Done(applied) = progress.map_err(Stop::Failed)? {
+            return Ok(applied);
+        }
+    }
+}
+
+fn asked() -> Failure {
+    Failure::new("a signal asked to stop; the chunks that were done stay")
 }
 
 pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status, Failure> {
@@ -31,18 +83,23 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let over = over.as_ref().map(Brought::credential);
     at_share(&mut engine, args.pace.share);
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
-    let clock = SystemClock::new();
+    interruption::end_gracefully()?;
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
-        match engine
-            .chunks()
-            .finish_over(id, over.as_ref(), args.chunk_rows, || clock.now())
-        {
+        match finish(&mut engine, id, over.as_ref(), args.chunk_rows) {
             Ok(applied) => done.push(applied),
+            Err(Stop::Asked) => {
+                outcome = outcome.and(Err(begun(Some(id), asked())));
+                break;
+            }
             // One that needs its credential does not hold up the others.
-            Err(error @ Error::NoSuchDisguise) => outcome = outcome.and(Err(refused(error))),
-            Err(error) => outcome = outcome.and(Err(begun(Some(id), refused(error)))),
+            Err(Stop::Failed(error @ Error::NoSuchDisguise)) => {
+                outcome = outcome.and(Err(refused(error)));
+            }
+            Err(Stop::Failed(error)) => {
+                outcome = outcome.and(Err(begun(Some(id), refused(error))));
+            }
         }
     }
     let ((), entry) = recorded(engine, recorder, outcome)?;
