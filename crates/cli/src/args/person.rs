@@ -68,7 +68,7 @@ pub struct List {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise export --db sqlite:app.db --user 19 --credential 19.key \\
-      --log audit --json > 19.json
+      --log audit -o 19.json
   probity disguise export --db sqlite:app.db --user 19 --credential 19.key \\
       --id 5a0c91b2d3e4f506")]
 pub struct ExportHidden {
@@ -81,6 +81,9 @@ pub struct ExportHidden {
     /// One disguise, as apply named it [default: all of them]
     #[arg(long, value_name = "DISGUISE")]
     pub id: Option<DisguiseId>,
+    /// New file for the JSON document, for its owner alone [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use probity_log::storage::SmallDisk;
@@ -293,4 +294,89 @@ fn a_credential_that_is_too_long_is_refused_and_not_cut() {
     )
     .unwrap();
     place.run(&list, 2);
+}
+
+/// A file that an editor of Windows had written gave another password than the one typed, and an empty file passed for an
+/// empty password: the person was denied with nothing to show why.
+#[test]
+fn an_editor_changes_no_password_and_an_empty_file_is_none() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    fs::write(place.path("editor.pw"), "\u{feff}a long password\r\n").unwrap();
+    fs::write(place.path("typed.pw"), "a long password").unwrap();
+    let register = [
+        "disguise",
+        "register",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+    ];
+    let files = [
+        "--password-file",
+        "editor.pw",
+        "--credential-out",
+        "19.token",
+    ];
+    place.run(&[&register[..], &files].concat(), 0);
+    place.run(
+        &["disguise", "apply", "--spec", "leave.toml", "--user", "19"],
+        0,
+    );
+    let token = fs::read_to_string(place.path("19.token")).unwrap();
+    let token = format!("\u{feff}{}\r\n", token.trim_end());
+    fs::write(place.path("editor.token"), token).unwrap();
+    let list = [
+        "disguise",
+        "list",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+        "--credential",
+    ];
+    for file in ["typed.pw", "editor.pw", "19.token", "editor.token"] {
+        let listed = place.json(&[&list[..], &[file]].concat(), 0);
+        assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{file}");
+    }
+    for empty in ["", "\n", "\u{feff}\r\n"] {
+        fs::write(place.path("empty"), empty).unwrap();
+        let (_, stderr) = place.run(&[&list[..], &["empty"]].concat(), 1);
+        assert!(
+            stderr.contains("the first line of empty is empty"),
+            "{stderr}"
+        );
+    }
+    let url = format!("\u{feff}{}\r\n", place.url);
+    fs::write(place.path("url"), url).unwrap();
+    let by_file = ["--db-file", "url"];
+    place.run(&[&list[..], &["typed.pw"], &by_file].concat(), 0);
+}
+
+/// Rows that only the credential opens were handed out through a redirection, into a file that everybody could read.
+#[test]
+fn exported_rows_go_to_a_file_of_their_owner_alone() {
+    let place = prepared();
+    place.run(
+        &["disguise", "apply", "--spec", "leave.toml", "--user", "19"],
+        0,
+    );
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let export = [&["disguise", "export", "-o", "19.json"], &holder[..]].concat();
+    let (stdout, _) = place.run(&export, 0);
+    assert!(stdout.contains(" in 19.json"), "{stdout}");
+    let mode = fs::metadata(place.path("19.json")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    let carry = [
+        "pocket",
+        "create",
+        "c",
+        "--subject",
+        "19",
+        "--disguises",
+        "19.json",
+    ];
+    place.run(&carry, 0);
+    let (_, stderr) = place.run(&export, 1);
+    assert!(stderr.contains("it is there already"), "{stderr}");
 }
