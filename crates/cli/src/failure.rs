@@ -53,6 +53,11 @@ const LOG_USUALLY: &str = "DIR";
 const HEADS_NAMED: &str = "PROBITY_HEADS names that folder";
 /// The words for a folder that nothing names.
 const HEADS_BESIDE: &str = "PROBITY_HEADS is not set, so that the folder beside the log is meant";
+/// The file whose loss shows a writer that its log was moved.
+const LOCK: &str = "lock";
+/// The remedy where the folder of a log, or its lock, is not where its writer found it.
+const MOVED: &str = "stop every writer of this log; where its folder was moved, go on with the new path, and move the folder of second copies (DIR.heads) \
+     too, or name it with PROBITY_HEADS; entries with receipts are in the folder that was moved";
 /// The option of most commands.
 const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
 
@@ -63,7 +68,6 @@ pub struct Failure {
     source: Option<Box<dyn Error + Send + Sync>>,
     remedy: Option<String>,
     status: Status,
-    closed_pipe: bool,
     /// The replacement for [`ROOT_KEY_OPTION`].
     root_key_option: Option<&'static str>,
     /// True where the environment names the folder of second copies.
@@ -80,7 +84,6 @@ impl Failure {
             source: None,
             remedy: None,
             status: Status::Failed,
-            closed_pipe: false,
             root_key_option: None,
             names_heads: false,
             log: None,
@@ -114,13 +117,13 @@ impl Failure {
         Self { remedy, ..failure }
     }
 
-    /// Creates a failure to write to standard output.
+    /// Creates a failure to write to standard output. Its reader may stop early, and what follows
+    /// is not read then: whoever takes what came for all of it must be able to see that.
     pub fn output(source: io::Error) -> Self {
-        let closed_pipe = source.kind() == io::ErrorKind::BrokenPipe;
-        Self {
-            closed_pipe,
-            ..Self::new("cannot write to standard output").because(source)
+        if source.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new("standard output was closed before its end");
         }
+        Self::new("cannot write to standard output").because(source)
     }
 
     /// Sets the cause.
@@ -196,20 +199,6 @@ impl Failure {
             log: Some(Box::new((quoted(dir), key))),
             ..self
         }
-    }
-
-    /// Has the failure reported even where the reader of standard output went away.
-    #[must_use]
-    pub fn loud(self) -> Self {
-        Self {
-            closed_pipe: false,
-            ..self
-        }
-    }
-
-    /// Returns whether the reader of standard output went away, which is its right.
-    pub const fn is_closed_pipe(&self) -> bool {
-        self.closed_pipe
     }
 
     /// Returns the message and every cause once, without the remedy: for documents.
@@ -434,6 +423,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
              compare the log with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE")
         }
         LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
+        LogError::Broken { place, reason } if place.ends_with("probity.toml") && reason.starts_with("is missing") => {
+            format!("write nothing to the folder; put probity.toml back from a copy of the log, then verify it: probity verify {LOG_NAMED}")
+        }
+        LogError::Broken { place, .. } if place == LOCK => MOVED.into(),
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
             format!("write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
              handed: probity verify {LOG_NAMED} --key FILE")
@@ -537,13 +530,6 @@ mod tests {
         assert_eq!(help(lost()), "probity append DIR --accept-loss");
         let named = lost().of_log(Path::new("a log"), Some(Path::new("k")));
         assert_eq!(help(named), "probity append 'a log' --accept-loss --key k");
-    }
-
-    #[test]
-    fn only_standard_output_may_close_quietly() {
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(Failure::output(gone()).is_closed_pipe());
-        assert!(!Failure::file("write", Path::new("x"), gone()).is_closed_pipe());
     }
 
     #[test]

@@ -73,6 +73,8 @@ fn explain(usage: &clap::Error) -> ExitCode {
             Status::Usage
         }
         Ok(()) => Status::Done,
+        // A reader of the help need not read to its end.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Status::Done,
         Err(error) => report(&Failure::output(error)),
     };
     ExitCode::from(status.code())
@@ -80,9 +82,6 @@ fn explain(usage: &clap::Error) -> ExitCode {
 
 /// Prints the whole chain of causes once, then the remedy.
 fn report(failure: &Failure) -> Status {
-    if failure.is_closed_pipe() {
-        return Status::Done;
-    }
     complain(&failure.to_string());
     print_document(failure);
     failure.status()

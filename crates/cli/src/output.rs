@@ -1,4 +1,4 @@
-//! Standard output as lines, tables and JSON documents; a reader that goes away ends the command.
+//! Standard output as lines, tables and JSON documents; a reader that goes away fails the command.
 
 use std::io::{self, BufWriter, StdoutLock, Write as _};
 

@@ -9,8 +9,8 @@ use crate::args::{Append, DurabilityChoice};
 use crate::config::Environment;
 use crate::shell::{Words, quoted};
 
-/// Returns the command that resumes at `line`, whose entry gets `index`, and writes proofs into a
-/// folder like `proofs`.
+/// Returns the command that resumes in the log at `dir` at `line`, whose entry gets `index`, and
+/// writes proofs into a folder like `proofs`.
 ///
 /// Settings from the environment are named too: in another shell the command would use another key
 /// and another folder of second copies. A loss that was accepted is recorded already, and no
@@ -18,8 +18,8 @@ use crate::shell::{Words, quoted};
 pub(super) fn command(
     args: &Append,
     environment: &Environment,
-    proofs: Option<&Path>,
-    (line, index): (u64, u64),
+    (dir, proofs): (&Path, Option<&Path>),
+    (line, index): (&str, &str),
 ) -> String {
     let mut words = Words::default();
     if let Some(heads) = &environment.heads {
@@ -27,7 +27,7 @@ pub(super) fn command(
         words.word(&format!("PROBITY_HEADS={}", quoted(heads)));
     }
     words.word("probity append");
-    words.path(&args.dir);
+    words.path(dir);
     words.path(&args.file);
     words.option("--stream", args.stream.as_str());
     let key = args.key.as_ref().or(environment.key_file.as_ref());
@@ -50,16 +50,16 @@ pub(super) fn command(
     if let Some(seconds) = args.key_interval.seconds() {
         words.option("--key-interval", &seconds.to_string());
     }
-    words.option("--from-line", &line.to_string());
-    words.option("--at-index", &index.to_string());
+    words.option("--from-line", line);
+    words.option("--at-index", index);
     words.0
 }
 
-/// Returns the command that shows the contents of the log of `args`.
-pub(super) fn look(args: &Append, environment: &Environment) -> String {
+/// Returns the command that shows the contents of the log of `args`, which is at `dir`.
+pub(super) fn look(args: &Append, environment: &Environment, dir: &Path) -> String {
     let mut words = Words::default();
     words.word("probity export");
-    words.path(&args.dir);
+    words.path(dir);
     words.option("--stream", args.stream.as_str());
     words.option("--format", "csv");
     let key = args.key.as_ref().or(environment.key_file.as_ref());

@@ -6,6 +6,7 @@ mod proofs;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader};
+use std::path::Path;
 
 use indicatif::ProgressBar;
 use probity_format::entry::idempotency_digest;
@@ -89,8 +90,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     run.progress.finish_and_clear();
     match read.and(settled).and(closed) {
         Ok(()) => run.summarize(),
-        // Entries were appended whose receipts nobody reads, so a closed pipe is reported.
-        Err(failure) => Err(run.account(failure.loud(), environment)),
+        Err(failure) => Err(run.account(failure, environment)),
     }
 }
 
@@ -118,7 +118,7 @@ fn check_place(args: &Append, environment: &Environment, next: u64) -> Result<()
     ))
     .remedy(format!(
         "see which lines of the input are there: {}; go on behind the last of them with --from-line LINE --at-index {next}",
-        advice::look(args, environment)
+        advice::look(args, environment, &args.dir)
     )))
 }
 
@@ -352,12 +352,7 @@ impl Run<'_> {
         let Ok(next) = found else {
             let taken = counted(self.taken.count(), "entry appended", "entries appended");
             let failure = failure.after(&format!("{taken} at most"));
-            return if self.may_repeat() {
-                failure.also("then repeat the command: its lines have idempotency keys, and none is recorded twice")
-            } else {
-                let look = advice::look(self.args, environment);
-                failure.also(&format!("see which lines of the input are there: {look}"))
-            };
+            return failure.also(&self.look_first(environment));
         };
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
@@ -374,12 +369,37 @@ impl Run<'_> {
         })
     }
 
+    /// Returns the way to go on where the log cannot be read to count its entries. A log that was moved
+    /// is named by a placeholder: nobody here knows its new path.
+    fn look_first(&self, environment: &Environment) -> String {
+        let is_moved = Log::geometry(&self.args.dir).is_err();
+        let (dir, words) = if is_moved {
+            (Path::new("NEW"), ", with the new path for NEW")
+        } else {
+            (self.args.dir.as_path(), "")
+        };
+        if self.may_repeat() {
+            return format!(
+                "then repeat the command{words}: its lines have idempotency keys, and none is recorded twice"
+            );
+        }
+        let look = advice::look(self.args, environment, dir);
+        let proofs = self.args.proofs.as_deref();
+        let place = ("LINE", "INDEX");
+        let go_on = advice::command(self.args, environment, (dir, proofs), place);
+        format!(
+            "see which lines of the input are there{words}: {look}; go on behind the last of them with: {go_on}"
+        )
+    }
+
     /// Returns the command that resumes at `line`, whose entry gets `index`. A folder that takes no
     /// proofs is left out.
     fn go_on(&self, environment: &Environment, line: u64, index: u64) -> String {
         let is_refused = self.proofs.as_ref().is_some_and(ProofFolder::is_refused);
         let proofs = self.args.proofs.as_deref().filter(|_| !is_refused);
-        advice::command(self.args, environment, proofs, (line, index))
+        let place = (line.to_string(), index.to_string());
+        let dir = self.args.dir.as_path();
+        advice::command(self.args, environment, (dir, proofs), (&place.0, &place.1))
     }
 
     /// Describes the first `kept` entries as appended, and how many of them have no printed

@@ -26,6 +26,7 @@ use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file::{self, Key};
+use crate::one_line::converted;
 use crate::output::Output;
 use crate::shell::quoted;
 
@@ -138,7 +139,11 @@ fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
     let config = args.dir.join("probity.toml");
     let is_gone = args.key.is_some() && matches!(config.try_exists(), Ok(false));
     let failure = Failure::from(error);
-    if is_gone {
+    // The rest of a log without its configuration is no deleted log.
+    let has_rest = ["keys", "streams"]
+        .iter()
+        .any(|name| args.dir.join(name).is_dir());
+    if is_gone && !has_rest {
         return failure.remedy("name the folder of the log; if this is it, the log was deleted");
     }
     if is_of_keys && options.root.is_some() {
@@ -216,7 +221,12 @@ fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
     let head = head.and_then(|note| Checkpoint::parse(note.text()).ok());
     let path = path.display();
     let Some(head) = head else {
-        return Err(Failure::usage(format!("{path} is no checkpoint")).remedy(
+        let failure = Failure::usage(format!("{path} is no checkpoint"));
+        let failure = match converted(note) {
+            Some(reason) => failure.because(reason),
+            None => failure,
+        };
+        return Err(failure.remedy(
             "give --since a copy of a file streams/NAME/checkpoint of this log; if this was one, it was changed since",
         ));
     };
