@@ -111,7 +111,8 @@ impl Failure {
         let refusal = source.get_ref().and_then(|cause| cause.downcast_ref());
         let remedy = refusal
             .map(Refusal::remedy)
-            .or_else(|| storage_remedy(&source));
+            .or_else(|| storage_remedy(&source))
+            .or_else(|| remedy_of_path(what, &source));
         let remedy = remedy.map(str::to_owned);
         let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
         Self { remedy, ..failure }
@@ -480,6 +481,18 @@ fn remedy_of_loss(error: &LogError) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// The remedy where `what` is done with a path that leads nowhere, or to a folder.
+fn remedy_of_path(what: &str, error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound if what.starts_with("read") => {
+            Some("look at the path: nothing is there")
+        }
+        io::ErrorKind::NotFound => Some("make its folder first, or name another path"),
+        io::ErrorKind::IsADirectory => Some("name a file: a folder is there"),
+        _ => None,
+    }
 }
 
 fn storage_remedy(error: &io::Error) -> Option<&'static str> {

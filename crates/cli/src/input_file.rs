@@ -25,7 +25,12 @@ impl InputFile {
     /// # Errors
     /// Those of opening a file.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let is_file = fs::metadata(path)?.is_file();
+        let found = fs::metadata(path)?;
+        if found.is_dir() {
+            // A folder would open, and fail only when it is read.
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        let is_file = found.is_file();
         let mut options = OpenOptions::new();
         options.read(true);
         if !is_file {

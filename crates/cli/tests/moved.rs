@@ -104,3 +104,23 @@ fn an_editor_changes_no_key_and_a_changed_checkpoint_says_so() {
     let (_, said) = run(at, &["verify", "audit", "--since", "head"], 2);
     assert!(said.contains("its line ends were changed"), "{said}");
 }
+
+/// Advice that failed: to append to a log whose root key is lost, and to repeat an append of a folder. An older log that is
+/// none was an option that nobody had given.
+#[test]
+fn advice_about_a_lost_key_a_folder_and_no_older_log_leads_somewhere() {
+    let folder = new_log();
+    let at = folder.path();
+    let (_, said) = run(at, &["append", "audit", "audit"], 1);
+    assert!(said.contains("name a file: a folder is there"), "{said}");
+    assert!(!said.contains("go on with"), "{said}");
+    run(at, &["init", "other"], 0);
+    let (_, said) = run(at, &["verify", "audit", "--continues", "other"], 1);
+    assert!(
+        said.contains("name with --continues the log of an older version"),
+        "{said}"
+    );
+    fs::remove_file(at.join("audit.key")).unwrap();
+    let (_, said) = run(at, &["init", "audit"], 1);
+    assert!(said.contains("put audit.key back from a backup"), "{said}");
+}

@@ -79,6 +79,12 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     check_place(dir, &options)?;
     if Log::exists(dir)? {
         let failure = Failure::from(LogError::Exists { path: shown });
+        if !key_path.exists() && Log::geometry(dir).is_ok() {
+            return Err(failure.remedy(format!(
+                "choose another folder; to append to this log, its root key is needed: put {} back from a backup, or name the key with: probity append {LOG_NAMED} --key FILE",
+                quoted(key_path)
+            )).of_log(dir, None));
+        }
         // An `init` that was killed after the creation leaves such a log.
         return Err(if verifier_path_beside(dir).exists() {
             failure

@@ -14,8 +14,6 @@ use serde_json::error::Category;
 
 use super::{LineError, ParsedEntry};
 
-const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
-                      purpose, basis, outcome, payload, payload_base64, idempotency_key";
 /// The fields that only a log sets, for an entry that it took.
 const SET_BY_LOG: [&str; 13] = [
     "stream",
@@ -196,7 +194,7 @@ impl Fault {
         match &self.reason {
             FaultReason::Fixed(text) => (*text).to_owned(),
             FaultReason::Rule(error) => rule_text(*error),
-            FaultReason::Unknown => format!("is unknown; the fields are {FIELDS}"),
+            FaultReason::Unknown => "is unknown".to_owned(),
             FaultReason::OtherForm(field) => {
                 format!("is given although {} is given too", field.name())
             }

@@ -20,6 +20,7 @@ use probity_store::{Options as StoreOptions, Sync};
 
 use self::tampering::tamper;
 use self::traffic::Day;
+use super::init::VerifierFile;
 use super::proxy::{close_store, open_store, read_policy, subject_of};
 use super::{export, open_reader};
 use crate::args::{Demo, Export, ExportFormat, FilterChoice};
@@ -116,6 +117,7 @@ fn check_empty(folder: &Path) -> Result<(), Failure> {
 
 /// Creates the log and sends the day's traffic through the proxy into it.
 fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
+    let verifier = VerifierFile::begin(&places.log)?;
     let root = key_file::create_root(&places.key)?;
     let log = Log::create(
         &places.log,
@@ -124,6 +126,7 @@ fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
         StreamConfig::default(),
         Options::default(),
     )?;
+    verifier.finish(&places.log)?;
     write_new(&places.policy, traffic::POLICY)?;
     let policy = Arc::new(read_policy(Some(&places.policy))?);
     let options = StoreOptions {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{LogLocation, PERSON};
-use crate::config::Environment;
+use crate::config::{Environment, verifier_path_beside};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::shell::quoted;
@@ -19,6 +19,7 @@ pub(super) fn show(
     let log = quoted(&places.log);
     let tampered = quoted(&places.tampered);
     let proof = quoted(&places.folder.join("entry.tlog-proof"));
+    let verifier = quoted(&verifier_path_beside(&places.log));
     let store = quoted(&places.store);
     let policy = quoted(&places.policy);
     let shown = [
@@ -35,7 +36,10 @@ pub(super) fn show(
         ),
         (
             "prove one entry to somebody who has nothing else of the log",
-            vec![format!("prove {log} --index 0 -o {proof}")],
+            vec![
+                format!("prove {log} --index 0 -o {proof}"),
+                format!("check-proof {proof} --key {verifier}"),
+            ],
         ),
         (
             "go on recording: any Redis client at port 6380 is served from the same store",

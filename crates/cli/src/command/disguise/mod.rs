@@ -189,6 +189,7 @@ fn refused(error: Error) -> Failure {
         Error::AlreadyRegistered => Some(
             "change their credential with: probity disguise rekey; where the account of a person before was deleted, end their registration: probity disguise unregister",
         ),
+        Error::NoSuchHold => Some("see the holds in force with: probity disguise holds"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldEmpty { .. } => Some(
             "declare the key ON UPDATE CASCADE, or let the specification remove these rows or leave that column alone",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use probity_disguise::{DisguiseId, Engine, Protection, SpecFile, draft};
+use probity_disguise::{DisguiseId, Engine, Error, Protection, SpecFile, draft};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -250,7 +250,13 @@ pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result
     let outcome = engine
         .people()
         .unregister(&user, credential.as_ref(), SystemClock::new().now());
-    let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let outcome = outcome.map_err(|error| match error {
+        Error::Value { .. } => refused(error).remedy(
+            "look at the id, and at the tenant if there are several; while the account is there, prove with --credential FILE that it is the person's own wish",
+        ),
+        other => refused(other),
+    });
+    let ((), entry) = recorded(engine, recorder, outcome)?;
     let mut output = Output::new();
     if args.json {
         let unregistered = &args.user;

@@ -276,7 +276,7 @@ impl Place {
             }
             Error::Tampered { .. } => Failure::broken(format!("{file} is not what was written"))
                 .because(error)
-                .remedy("take an undamaged copy; with another database's root file every page looks like this"),
+                .remedy("put back the newest copy of the database, or both files from one backup: a copy that is older than its root file looks like this, and so does the file of another database"),
             Error::Root(what) if what.starts_with("is older") => Failure::broken(format!(
                 "{} does not open {file}",
                 self.root.display()

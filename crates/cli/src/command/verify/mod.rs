@@ -108,10 +108,17 @@ fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
     let report = verify(old, &VerifyOptions::default())?;
     let named = Continued::named_by(&LogLocation::new(&args.dir, None))?;
     // Nothing is read of a broken log.
-    let is_named = report.is_intact() && {
-        let older = Older::read(&LogLocation::new(old, None))?;
-        named.is_some_and(|named| named == older.continued)
-    };
+    let is_named = report.is_intact()
+        && {
+            let older = Older::read(&LogLocation::new(old, None)).map_err(|error| match error {
+            LogError::Option { reason, .. } => {
+                Failure::new(format!("{} cannot be continued: it {reason}", old.display()))
+                    .remedy("name with --continues the log of an older version from which `probity upgrade` made this one")
+            }
+            other => other.into(),
+        })?;
+            named.is_some_and(|named| named == older.continued)
+        };
     Ok(OlderLog {
         log: old.display().to_string(),
         report,
