@@ -115,6 +115,10 @@ fn advice_about_a_lost_key_a_folder_and_no_older_log_leads_somewhere() {
     assert!(said.contains("name a file: a folder is there"), "{said}");
     assert!(!said.contains("go on with"), "{said}");
     run(at, &["init", "other"], 0);
+    let (exported, _) = run(at, &["export", "audit", "--format", "jsonl"], 0);
+    let (_, said) = PROBITY.ends(at, &["append", "other"], &exported, 1);
+    let go_on = "go on with: probity append other - --stream default --exported --from-line 1";
+    assert!(said.contains(go_on), "{said}");
     let (_, said) = run(at, &["verify", "audit", "--continues", "other"], 1);
     assert!(
         said.contains("name with --continues the log of an older version"),

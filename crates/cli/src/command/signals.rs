@@ -18,6 +18,7 @@ pub(super) fn until_stopped_or(
     interruption::end_gracefully()?;
     announce()?;
     while !interruption::is_stopped() && !is_over() {
+        #[expect(clippy::disallowed_methods, reason = "the process serves meanwhile")]
         sleep(LOOK_INTERVAL);
     }
     Ok(())

@@ -19,6 +19,7 @@ use probity_format::{Digest, Entry, Outcome, Subjects, Timestamp};
 
 pub use error::LineError;
 pub use lines::{Line, Lines};
+pub(crate) use parse::REMEDY_SET_BY_LOG;
 pub use parse::{parse_exported_line, parse_line};
 pub use probity_format::time::{format_time, parse_time};
 pub use write::{EntryForm, Hidden, Place, hex, needs_base64, write_line};

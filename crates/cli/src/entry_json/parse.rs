@@ -34,7 +34,8 @@ const REMEDY_SYNTAX: &str = "write one complete JSON object on each line";
 const REMEDY_FIELD: &str = "fields are time, action, key or key_base64, subject, controller, \
                             processor, actor, purpose, basis, outcome, payload or payload_base64, \
                             idempotency_key";
-const REMEDY_SET_BY_LOG: &str = "leave the field out; lines of an export go into another log with --exported, \
+/// The remedy for a field that only a line of an export has.
+pub(crate) const REMEDY_SET_BY_LOG: &str = "leave the field out; lines of an export go into another log with --exported, \
                                  which leaves out what the first log said of them";
 const REMEDY_DIGEST: &str = "give the key itself as idempotency_key; only lines of an export (--exported) have its \
                              SHA-256 digest, 64 hexadecimal digits, as idempotency";

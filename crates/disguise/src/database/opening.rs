@@ -15,7 +15,7 @@ pub(super) const ACCEPT_WAIT: Duration = Duration::from_secs(5);
 /// The idle time of a connection after which the system asks whether its peer is still there. A
 /// statement may run for as long as it needs, because the system of the server answers meanwhile.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 /// The time between two such questions.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);

@@ -10,7 +10,8 @@ use crate::config::Environment;
 use crate::shell::{Words, quoted};
 
 /// Returns the command that resumes in the log at `dir` at `line`, whose entry gets `index`, and
-/// writes proofs into a folder like `proofs`.
+/// writes proofs into a folder like `proofs`. `exported` is set where the input turned out to be an
+/// export.
 ///
 /// Settings from the environment are named too: in another shell the command would use another key
 /// and another folder of second copies. A loss that was accepted is recorded already, and no
@@ -18,7 +19,7 @@ use crate::shell::{Words, quoted};
 pub(super) fn command(
     args: &Append,
     environment: &Environment,
-    (dir, proofs): (&Path, Option<&Path>),
+    (dir, proofs, exported): (&Path, Option<&Path>, bool),
     (line, index): (&str, &str),
 ) -> String {
     let mut words = Words::default();
@@ -39,7 +40,7 @@ pub(super) fn command(
     words.flag("--json", args.json);
     words.file("--proofs", proofs.map(free).as_ref());
     words.flag("--skip-invalid", args.skip_invalid);
-    words.flag("--exported", args.exported);
+    words.flag("--exported", exported);
     if let Some(name) = &args.idempotency_key {
         words.option("--idempotency-key", name);
     }

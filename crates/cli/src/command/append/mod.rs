@@ -25,7 +25,7 @@ use super::{open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
 use crate::entry_json::{
-    LINE_BYTES_MAX, Line, Lines, ParsedEntry, parse_exported_line, parse_line,
+    LINE_BYTES_MAX, Line, Lines, ParsedEntry, REMEDY_SET_BY_LOG, parse_exported_line, parse_line,
 };
 use crate::failure::{Failure, Status};
 use crate::interruption;
@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         receipted: 0,
         refused: 0,
         conflict: None,
+        is_export: false,
         repeats: Repeats::default(),
         stored: None,
     };
@@ -140,6 +141,8 @@ struct Run<'a> {
     /// The line that ended the command because its idempotency key belongs to another entry; a
     /// repetition would be refused again.
     conflict: Option<u64>,
+    /// True once a line was refused that only an export has: the same command would refuse it again.
+    is_export: bool,
     repeats: Repeats,
     /// The log's files, opened for receipts of entries that were recorded earlier.
     stored: Option<StoredLeaves>,
@@ -252,6 +255,7 @@ impl Run<'_> {
 
     fn refuse(&mut self, number: u64, refused: &Refused) -> Result<(), Failure> {
         self.refused = self.refused.saturating_add(1);
+        self.is_export |= refused.remedy == REMEDY_SET_BY_LOG;
         let failure =
             Failure::new(format!("line {number}: {}", refused.reason)).remedy(refused.remedy);
         if self.args.skip_invalid {
@@ -386,7 +390,8 @@ impl Run<'_> {
         let look = advice::look(self.args, environment, dir);
         let proofs = self.args.proofs.as_deref();
         let place = ("LINE", "INDEX");
-        let go_on = advice::command(self.args, environment, (dir, proofs), place);
+        let exported = self.args.exported || self.is_export;
+        let go_on = advice::command(self.args, environment, (dir, proofs, exported), place);
         format!(
             "see which lines of the input are there{words}: {look}; go on behind the last of them with: {go_on}"
         )
@@ -399,7 +404,9 @@ impl Run<'_> {
         let proofs = self.args.proofs.as_deref().filter(|_| !is_refused);
         let place = (line.to_string(), index.to_string());
         let dir = self.args.dir.as_path();
-        advice::command(self.args, environment, (dir, proofs), (&place.0, &place.1))
+        let exported = self.args.exported || self.is_export;
+        let with = (dir, proofs, exported);
+        advice::command(self.args, environment, with, (&place.0, &place.1))
     }
 
     /// Describes the first `kept` entries as appended, and how many of them have no printed
