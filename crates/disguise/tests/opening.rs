@@ -1,7 +1,10 @@
 //! Servers that accept a connection and then say nothing, like one that is stopped or a tunnel that is stalled.
 
 #![cfg(all(feature = "mysql", feature = "postgres"))]
-#![expect(clippy::disallowed_methods, reason = "the time of a refusal is measured")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the time of a refusal is measured"
+)]
 
 use std::net::TcpListener;
 use std::sync::Arc;
