@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use probity_disguise::database::holds_password;
+use probity_disguise::database::{holds_password, is_address};
+use probity_disguise::{DatabaseError, DatabaseErrorKind};
 use zeroize::Zeroizing;
 
 use crate::config::Environment;
@@ -18,7 +19,7 @@ const FILE_BYTES_MAX: u64 = 4_096;
 const FILE_BYTES_CAPACITY: usize = 8_192;
 
 /// The forms of an address, for remedies.
-pub(crate) const FORMS: &str =
+const FORMS: &str =
     "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME";
 
 /// An argument with the address, and the one that names a file with it.
@@ -47,7 +48,7 @@ pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Fai
                 "write the address into a file that nobody else can read and name it with {file_option} FILE, or set PROBITY_DB"
             )));
         }
-        if !probity_disguise::database::is_address(url) {
+        if !is_address(url) {
             return Err(Failure::usage(format!("{url} is no address of a database")).remedy(FORMS));
         }
         return Ok(Some(Zeroizing::new(url.to_owned())));
@@ -69,6 +70,18 @@ pub(crate) fn address(
         ))
     })?;
     Ok(Zeroizing::new(url.to_owned()))
+}
+
+/// Returns the remedy where no connection to the database at `url` was made.
+pub(crate) fn remedy_of_connection(error: &DatabaseError, url: &str) -> &'static str {
+    match error.kind {
+        DatabaseErrorKind::Busy => "another process has it locked: try again when that has ended",
+        _ if !is_address(url) => FORMS,
+        DatabaseErrorKind::Silent => {
+            "see that the database runs, and that its address names its own port"
+        }
+        _ => "check that it exists and runs, and who may connect",
+    }
 }
 
 /// Reads the first line of a file.

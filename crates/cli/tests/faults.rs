@@ -388,7 +388,7 @@ fn receipts_given_before_a_kill_are_there_afterwards() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_goes_away_fails_the_command_in_one_line() {
     let folder = new_log();
     let entries = LINE.repeat(50_000);
     assert!(
@@ -403,8 +403,9 @@ fn a_reader_that_goes_away_is_no_failure() {
     stdout.read_exact(&mut [0; 100]).unwrap();
     drop(stdout);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stderr), "");
-    assert_eq!(output.status.code(), Some(0));
+    let said = "error: standard output was closed before its end\n";
+    assert_eq!(text(&output.stderr), said);
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

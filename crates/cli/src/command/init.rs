@@ -215,7 +215,7 @@ fn default_origin(args: &Init) -> Result<String, Failure> {
     let name = name.or_else(|| dir.canonicalize().ok()?.file_name().map(Into::into));
     let name = name.unwrap_or_default();
     match name.to_str() {
-        Some(name) if can_name_log(name) => Ok(name.to_owned()),
+        Some(name) if !name.is_empty() && can_name_log(name) => Ok(name.to_owned()),
         _ => Err(Failure::new(format!(
             "the log would be named after its folder, and {:?} cannot be the name of a log, which has ASCII letters, digits, '-', '.', '_', '/' and ':' alone",
             name.to_string_lossy()

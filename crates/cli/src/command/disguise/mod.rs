@@ -20,15 +20,13 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-use probity_disguise::database::{connect, is_address};
-use probity_disguise::{
-    Admission, Database, DatabaseErrorKind, Engine, Error, Pseudo, Schema, Share, SpecFile,
-};
+use probity_disguise::database::connect;
+use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
 
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
-use crate::database_address::{FORMS, Said, address};
+use crate::database_address::{Said, address, remedy_of_connection};
 use crate::failure::{Failure, Status};
 
 /// The engine over any database.
@@ -73,16 +71,7 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
     };
     let url = address(said, environment)?;
     let database = connect(&url).map_err(|error| {
-        let remedy = match error.kind {
-            DatabaseErrorKind::Busy => {
-                "another process has it locked: try again when that has ended"
-            }
-            _ if !is_address(&url) => FORMS,
-            DatabaseErrorKind::Silent => {
-                "see that the database runs, and that its address names its own port"
-            }
-            _ => "check that it exists and runs, and who may connect",
-        };
+        let remedy = remedy_of_connection(&error, &url);
         Failure::new("cannot open the database")
             .because(error)
             .remedy(remedy)

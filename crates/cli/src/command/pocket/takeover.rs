@@ -6,6 +6,7 @@ use probity_vault::{Observer, Takeover, TakeoverOptions, VaultError};
 use super::vault_failure::failure_of;
 use super::{Place, Vault};
 use crate::args::PocketCreate;
+use crate::database_address::remedy_of_connection;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -22,8 +23,10 @@ pub(super) fn take_over(
     options.unlinked.clone_from(&args.unlinked);
     options.plain.clone_from(&args.plain);
     options.null_as_empty = args.null_as_empty;
-    let database =
-        connect(url).map_err(|error| failure_of(&VaultError::Source(Box::new(error))))?;
+    let database = connect(url).map_err(|error| {
+        let remedy = remedy_of_connection(&error, url);
+        failure_of(&VaultError::Source(Box::new(error))).remedy(remedy)
+    })?;
     let run = Takeover::new(database, options)
         .and_then(|takeover| takeover.run(vault, &mut Shown::default()));
     run.map_err(|error| place.vault_refused(error))
