@@ -421,7 +421,7 @@ fn try_what_the_report_says(folder: &Path, report: &str) {
         .into_iter()
         .filter(|command| !command.starts_with('#'))
         .partition(|command| command.contains(" proxy "));
-    assert_eq!((proxy.len(), commands.len()), (1, 5));
+    assert_eq!((proxy.len(), commands.len()), (1, 6));
     let shell = |command: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).current_dir(folder);
