@@ -213,6 +213,31 @@ fn a_head_that_was_kept_shows_an_older_copy_to_whoever_makes_a_proof() {
     }
 }
 
+/// A proof of an entry of the journal, made for the keeper of an older head of the journal, was
+/// undecided for that keeper, with the advice to ask for the very proof that it was.
+#[test]
+fn a_proof_for_the_keeper_of_a_head_is_accepted_beside_that_head() {
+    let folder = place();
+    let at = folder.path();
+    append(at, "audit", "late");
+    let heads = [
+        ("journal", "journal"),
+        ("heads", "heads"),
+        ("heads", "journal"),
+        ("default", "default"),
+        ("default", "journal"),
+    ];
+    for (number, (stream, kept)) in heads.into_iter().enumerate() {
+        let kept = format!("--checkpoint older/streams/{kept}/checkpoint");
+        for command in [
+            format!("prove audit --stream {stream} --index 0 -o proof-{number} {kept}"),
+            format!("check-proof proof-{number} --key audit.vkey {kept}"),
+        ] {
+            probity(at, &command.split(' ').collect::<Vec<_>>(), "", 0);
+        }
+    }
+}
+
 /// The command in the remedy of `said`, as a shell runs it.
 fn advised(at: &Path, said: &str) -> (String, i32) {
     let (_, rest) = said.split_once("probity verify").unwrap();
@@ -362,7 +387,9 @@ fn a_forgery_of_an_expired_key_does_not_stand_under_a_head_that_was_kept() {
     // The true log goes on; the entry is proved under the head that was kept.
     append(at, "audit", "third");
     prove("audit", "1", "now", &[], 0);
-    assert!(check("now", &kept, 1).contains("probity prove DIR --index N --checkpoint FILE"));
+    assert!(
+        check("now", &kept, 1).contains("probity prove DIR --stream S --index N --checkpoint FILE")
+    );
     prove("audit", "1", "then", &kept, 0);
     let held = check("then", &kept, 0);
     assert!(
@@ -499,7 +526,7 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     probity(at, &args, "", 0);
     let said = check(&["--key", "stable", "--checkpoint", "kept"], 1);
     assert!(
-        said.contains("prove DIR --index N --checkpoint FILE"),
+        said.contains("prove DIR --stream S --index N --checkpoint FILE"),
         "{said}"
     );
     probity(at, &[&args[..], &["--checkpoint", "kept"]].concat(), "", 0);

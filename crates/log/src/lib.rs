@@ -25,6 +25,7 @@ mod error;
 mod evidence;
 mod files;
 mod filtering;
+mod first_signer;
 mod found_slots;
 mod given_up;
 mod head_origin;

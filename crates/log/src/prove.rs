@@ -70,6 +70,16 @@ pub struct Recipient {
     pub journal: Option<String>,
 }
 
+impl Recipient {
+    /// The head of the journal that the recipient keeps. For the journal's own entries that of
+    /// their stream is one, and the recipient's check compares it as both.
+    fn journal_of(&self, stream: &StreamName) -> Option<&str> {
+        let own = self.stream.as_deref();
+        let own = own.filter(|_| stream.as_str() == StreamName::JOURNAL);
+        self.journal.as_deref().or(own)
+    }
+}
+
 /// Proves entries of one stream; shared data is read once.
 pub struct Prover<'a> {
     reader: &'a Reader,
@@ -237,7 +247,7 @@ impl Reader {
                 geometry: &self.geometry,
                 history,
             };
-            let (head, grown) = certifying.head(signer, recipient.journal.as_deref())?;
+            let (head, grown) = certifying.head(signer, recipient.journal_of(stream))?;
             let note = match history.keys.get(head.signer) {
                 Some((newest, _)) if head.signer != signer => {
                     if let Some(anchored) = signing.anchored_before(stream, &checkpoint)? {

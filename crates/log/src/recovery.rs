@@ -22,6 +22,7 @@ use crate::durable::Durable;
 use crate::epochs::Epochs;
 use crate::error::{LogError, ahead, frames};
 use crate::files::{Files, unless_strange};
+use crate::first_signer::first_signer;
 use crate::heads::Heads;
 use crate::journal::History;
 use crate::keys_missed::KeysMissed;
@@ -81,8 +82,8 @@ struct Notes {
 
 /// The second copy of a head, by its signer.
 enum Kept {
-    /// Signed by a key of this log.
-    Verified(Checkpoint),
+    /// Signed by the key of this number in the log's chain.
+    Verified(usize, Checkpoint),
     /// Signed by no key that the journal has.
     Foreign(Checkpoint),
 }
@@ -90,14 +91,14 @@ enum Kept {
 impl Kept {
     const fn size(&self) -> u64 {
         match self {
-            Self::Verified(head) | Self::Foreign(head) => head.size(),
+            Self::Verified(_, head) | Self::Foreign(head) => head.size(),
         }
     }
 
     /// Splits the copy into a verified head and a foreign one, of which there is at most one.
     fn apart(kept: Option<Self>) -> (Option<Checkpoint>, Option<Checkpoint>) {
         match kept {
-            Some(Self::Verified(head)) => (Some(head), None),
+            Some(Self::Verified(_, head)) => (Some(head), None),
             Some(Self::Foreign(head)) => (None, Some(head)),
             None => (None, None),
         }
@@ -190,6 +191,10 @@ impl<'a> Recovery<'a> {
     fn notes(&mut self, noted: &Durable) -> Result<Notes, LogError> {
         let kept = self.kept_head()?;
         let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
+        if let Some(Kept::Verified(signer, head)) = &kept {
+            let shown = published.as_ref().map_or(0, Checkpoint::size);
+            self.check_signer(Source::Copy, *signer, (head.size(), shown))?;
+        }
         let (kept, foreign) = Kept::apart(kept);
         let signed = self.signed(published.as_ref(), kept.as_ref())?;
         // Whoever signed the copy, its root tells damage from the history of another log.
@@ -381,7 +386,7 @@ impl<'a> Recovery<'a> {
         };
         match self.history.open(&note, &self.origin) {
             Ok((signer, head)) => {
-                self.check_signer(Source::Checkpoint, signer, head.size())?;
+                self.check_signer(Source::Checkpoint, signer, (head.size(), 0))?;
                 if unwitnessed(&note, self.witness).is_some() {
                     self.note(RepairKind::Witness, 0..head.size());
                 }
@@ -406,17 +411,19 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Checks that a head that is not anchored is signed by a key that had not expired before, as
-    /// verification does.
-    ///
-    /// The root of an anchored head is enough, for any signer.
-    fn check_signer(&self, source: Source, signer: usize, size: u64) -> Result<(), LogError> {
-        let due = match self.name.as_str() {
-            StreamName::JOURNAL => self.history.certificates_within(size),
-            StreamName::HEADS => self.history.certificates_before_heads(size),
-            _ if size <= self.anchored.map_or(0, Checkpoint::size) => 0,
-            _ => self.history.certificates_before_heads(self.heads_read),
-        };
+    /// Checks that a head is signed by a key that had not expired before, as verification does. Of a
+    /// stream that `heads` names, the root is enough up to the anchored head; so it is up to the
+    /// `shown` frames of another head, with which it is compared.
+    fn check_signer(
+        &self,
+        source: Source,
+        signer: usize,
+        (size, shown): (u64, u64),
+    ) -> Result<(), LogError> {
+        let anchored = self.anchored.filter(|_| !self.is_built_in());
+        let shown = anchored.map_or(shown, |anchored| anchored.size().max(shown));
+        let read = self.history.certificates_before_heads(self.heads_read);
+        let due = first_signer(self.history, self.name, (size, shown), read);
         if signer >= due {
             return Ok(());
         }
@@ -425,6 +432,10 @@ impl<'a> Recovery<'a> {
              verify the log, keep this copy of it, and go on from one that is intact"
         );
         Err(self.broken(source.as_str(), &reason))
+    }
+
+    fn is_built_in(&self) -> bool {
+        self.name.is_built_in(self.identity.version)
     }
 
     /// The second copy of the head.
@@ -438,10 +449,7 @@ impl<'a> Recovery<'a> {
             reason: format!("{reason}; if it was damaged, verify the log, then move the copy away"),
         };
         match self.history.open(&note, &self.origin) {
-            Ok((signer, head)) => {
-                self.check_signer(Source::Copy, signer, head.size())?;
-                Ok(Some(Kept::Verified(head)))
-            }
+            Ok((signer, head)) => Ok(Some(Kept::Verified(signer, head))),
             Err(NoteError::NoKnownSignature) => {
                 let note = SignedNote::parse(&note).map_err(|error| broken(error.to_string()))?;
                 let head =

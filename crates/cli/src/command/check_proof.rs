@@ -168,30 +168,30 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
              from a person you trust, and --checkpoint FILE with a head of the entry's stream"
         }
         EntryProofError::CosignedEarlier { .. } => {
-            "ask for a proof on a head of the journal that this witness has cosigned since, made with: probity prove DIR --index N \
+            "ask for a proof on a head of the journal that this witness has cosigned since, made with: probity prove DIR --stream S --index N \
              --checkpoint FILE, where FILE is that head with the witness's line"
         }
         EntryProofError::OtherHead { .. } => {
             "give a head of the journal of the proof's log, or one of the entry's stream"
         }
         EntryProofError::NotCosigned { .. } => {
-            "ask for a proof on a head of the journal that this witness has cosigned, made with: probity prove DIR --index N \
+            "ask for a proof on a head of the journal that this witness has cosigned, made with: probity prove DIR --stream S --index N \
              --checkpoint FILE, where FILE is that head with the witness's line"
         }
         EntryProofError::NotCompared { .. } => {
             "send the head that you keep to the operator and ask for a proof that leads on from it, made with: probity prove DIR \
-             --index N --checkpoint FILE"
+             --stream S --index N --checkpoint FILE"
         }
         EntryProofError::OlderKeyNotShown { .. } => {
-            "send the head that you keep to the operator and ask for a proof that shows it, made with: probity prove DIR --index N \
+            "send the head that you keep to the operator and ask for a proof that shows it, made with: probity prove DIR --stream S --index N \
              --checkpoint FILE; or check without it, with the newest key or a witness (--key, --witness)"
         }
         EntryProofError::NotFromKept { .. } => {
             "give the chain of keys, which the operator makes with: probity keys chain DIR -o FILE, with --chain FILE, or keep a \
-             newer head of the journal and ask for a proof that leads on from it, made with: probity prove DIR --index N --checkpoint FILE"
+             newer head of the journal and ask for a proof that leads on from it, made with: probity prove DIR --stream S --index N --checkpoint FILE"
         }
         EntryProofError::Replaced => {
-            "ask for a proof that was made since, with: probity prove DIR --index N; or give a head of the entry's stream that you keep \
+            "ask for a proof that was made since, with: probity prove DIR --stream S --index N; or give a head of the entry's stream that you keep \
              from then and under which the proof stands (--checkpoint FILE): a head of the journal or a cosignature from then does not \
              show what was signed with the replaced key since"
         }
@@ -205,7 +205,7 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
         EntryProofError::NotUnder {
             is_covered: true, ..
         } => {
-            "ask for a proof under the head that you keep, made with: probity prove DIR --index N --checkpoint FILE"
+            "ask for a proof under the head that you keep, made with: probity prove DIR --stream S --index N --checkpoint FILE"
         }
         EntryProofError::NotUnder { .. } => {
             "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"

@@ -210,13 +210,14 @@ impl Verifier<'_> {
         if let Some(note) = &notes.published {
             // If its key is unknown, for instance because the journal is damaged, its content still
             // shows the place of other damage.
-            let head = opening.open(note, &place, faults);
+            let head = opening.open(note, &place, None, faults);
             opening.check_witness(note, &place, faults);
             subject.head = head.or_else(|| opening.strange(note));
         }
+        let shown = opening.shown_by(notes.published.as_deref());
         if let Some(note) = &notes.kept {
             let size = subject.head.as_ref().map_or(0, Checkpoint::size);
-            let kept = opening.open_kept(note, size, faults);
+            let kept = opening.open_kept(note, (size, shown), faults);
             if let Some(kept) = kept.as_ref().filter(|kept| kept.size() < size) {
                 let detail = ahead(size, kept.size());
                 faults.push(Fault::new(FaultClass::Checkpoint, name, &*place, detail));
@@ -230,7 +231,7 @@ impl Verifier<'_> {
         {
             // The caller asserts that it was signed for, so its content is compared even where its
             // key is unknown.
-            let head = opening.open(since, SINCE, faults);
+            let head = opening.open(since, SINCE, Some(shown), faults);
             let head = head.or_else(|| opening.strange(since));
             subject
                 .known
@@ -338,20 +339,20 @@ pub(super) fn note_origin(note: &[u8]) -> Option<&str> {
 }
 
 /// Opens the notes of one stream.
-struct Opening<'a> {
-    name: &'a StreamName,
-    origin: String,
-    history: &'a History,
+pub(super) struct Opening<'a> {
+    pub(super) name: &'a StreamName,
+    pub(super) origin: String,
+    pub(super) history: &'a History,
     /// The head in the second copy, by any signer.
     kept: Option<Checkpoint>,
-    anchors: Anchors,
+    pub(super) anchors: Anchors,
     /// Certificates before the newest frame of `heads` that was read, which was before any note
     /// was.
-    certificates_read: usize,
+    pub(super) certificates_read: usize,
     /// The key that signs this stream's checkpoints beside the current one.
     witness: Option<&'a VerifierKey>,
     /// True when damaged frames of the journal were skipped, which may have certified keys.
-    is_passed: bool,
+    pub(super) is_passed: bool,
     /// The key beside the journal's checkpoint, where its certificate is behind the signed part.
     ahead: Option<&'a VerifierKey>,
 }
@@ -438,7 +439,7 @@ impl Opening<'_> {
         }
     }
 
-    fn is_journal(&self) -> bool {
+    pub(super) fn is_journal(&self) -> bool {
         self.name.as_str() == StreamName::JOURNAL
     }
 
@@ -453,8 +454,16 @@ impl Opening<'_> {
         self.name.as_str() == StreamName::HEADS && self.history.v2.is_none()
     }
 
-    /// The checkpoint in `note`, which the key of its time must have signed.
-    fn open(&self, note: &[u8], place: &str, faults: &mut Faults) -> Option<Checkpoint> {
+    /// The checkpoint in `note`, which the key of its time must have signed. A head that is `given`
+    /// beside the stream's checkpoint is compared with that, which shows the root of so many frames;
+    /// up to there any key of the log will do.
+    fn open(
+        &self,
+        note: &[u8],
+        place: &str,
+        given: Option<u64>,
+        faults: &mut Faults,
+    ) -> Option<Checkpoint> {
         if self.is_undecided(note) {
             return None;
         }
@@ -483,11 +492,7 @@ impl Opening<'_> {
         if let Some(detail) = wrong_form(note) {
             fault(detail.to_owned());
         }
-        let due = self.due(head.size());
-        // Behind damage some keys may be unknown.
-        let is_exact = self.is_journal() && !self.is_passed;
-        let expired = signer < due || is_exact && signer != due;
-        if expired {
+        if let Some(due) = self.missed(signer, head.size(), given) {
             fault(format!(
                 "is signed by key {signer} of the chain, though key {due} was certified before"
             ));
@@ -497,7 +502,12 @@ impl Opening<'_> {
 
     /// The second copy of the head. A copy by a key that this journal does not have, for more
     /// frames than the checkpoint covers, is of a later time: the log is an older copy of itself.
-    fn open_kept(&self, note: &[u8], size: u64, faults: &mut Faults) -> Option<Checkpoint> {
+    fn open_kept(
+        &self,
+        note: &[u8],
+        (size, shown): (u64, u64),
+        faults: &mut Faults,
+    ) -> Option<Checkpoint> {
         if let Some(origin) = note_origin(note).filter(|origin| *origin != self.origin)
             && claimed(note).is_some()
         {
@@ -515,7 +525,7 @@ impl Opening<'_> {
         let strange = self.strange(note);
         let later = strange.clone().filter(|head| head.size() > size);
         let Some(later) = later.filter(|_| !self.is_passed) else {
-            return self.open(note, KEPT, faults).or(strange);
+            return self.open(note, KEPT, Some(shown), faults).or(strange);
         };
         let detail = format!(
             "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back, or another log of its name keeps its copies there",
@@ -530,9 +540,8 @@ impl Opening<'_> {
     /// journal is an older one, or the key is foreign.
     fn is_later(&self, note: &[u8]) -> bool {
         let kept = self.kept.as_ref().map_or(0, Checkpoint::size);
-        let anchored = self.anchors.last().map_or(0, |(size, _)| size);
         let strange = self.strange(note);
-        strange.is_some_and(|head| head.size() > kept.max(anchored))
+        strange.is_some_and(|head| head.size() > kept.max(self.named()))
     }
 
     /// The head in a note of this stream that no key of the journal has signed.
@@ -541,29 +550,6 @@ impl Opening<'_> {
         let head = claimed(note)?;
         let strange = matches!(opened, Err(NoteError::NoKnownSignature));
         (strange && head.origin() == self.origin).then_some(head)
-    }
-
-    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames,
-    /// or of the first that might.
-    ///
-    /// The journal's checkpoint is signed by the key certified last within it, that of the heads by
-    /// one that was certified when there were fewer. Another stream's is signed after its heads of
-    /// that size and below were anchored, so by no earlier key than those frames were. An
-    /// unanchored head is signed after all frames that were read before it. No key moves on between
-    /// a head and the frame that names it.
-    fn due(&self, size: u64) -> usize {
-        if self.is_journal() {
-            return self.history.certificates_within(size);
-        }
-        if self.is_heads() {
-            return self.history.certificates_before_heads(size);
-        }
-        let named = self.anchors.certificates_before(size);
-        match self.anchors.last() {
-            Some((anchored, _)) if size <= anchored => named,
-            _ if size == 0 => named,
-            _ => named.max(self.certificates_read),
-        }
     }
 }
 

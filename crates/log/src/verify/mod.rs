@@ -21,6 +21,7 @@ mod report;
 mod sealers;
 mod segments;
 mod segments_v2;
+mod signers;
 mod since;
 mod slots;
 mod stored;

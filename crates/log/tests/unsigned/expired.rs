@@ -183,6 +183,57 @@ fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
     is_refused(&path, "without its copy");
 }
 
+/// Whoever has an expired key gains nothing by a head that somebody remembers or keeps as the second
+/// copy. One of frames that the log has signed says nothing new, or shows another root. One of more
+/// frames is the thief's own, and its signer is a fault: it would vouch for frames that only the
+/// thief has sealed.
+#[test]
+fn an_expired_key_vouches_for_nothing_new_in_a_head_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let expired = signing_seed(&path);
+    openings(&path, "default", 2);
+    let (copied, now) = (copy(&path), fs::read(copy(&path)).unwrap());
+    let since = |note: &str| {
+        let options = VerifyOptions {
+            since: Some(note.as_bytes().to_vec()),
+            ..VerifyOptions::default()
+        };
+        verify(&path, &options).unwrap().faults
+    };
+    let forgery = Forgery::new(&path);
+    let same = forgery.write_tree(forgery.frames.len(), &expired);
+    assert_eq!(since(&same), [], "it says what the log says");
+    fs::write(&copied, &same).unwrap();
+    assert_eq!(found(&path), [], "it says what the log says");
+    fs::write(&copied, &now).unwrap();
+    let mut bent = Forgery::new(&path);
+    bent.bend(1);
+    let head = |forgery: &Forgery| {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = Forgery {
+            path: folder.path().to_owned(),
+            frames: forgery.frames.clone(),
+        };
+        elsewhere.write_tree(forgery.frames.len(), &expired)
+    };
+    let faults = since(&head(&bent));
+    let is_fork = |it: &Fault| it.class == FaultClass::Fork && it.stream == "default";
+    assert!(faults.iter().any(is_fork), "{faults:?}");
+    let mut grown = Forgery::new(&path);
+    grown.push();
+    grown.write_segment();
+    let note = head(&grown);
+    let faults = since(&note);
+    let given = "the checkpoint given with --since";
+    assert!(says(&faults, given, EXPIRED), "{faults:?}");
+    fs::write(&copied, &note).unwrap();
+    let faults = found(&path);
+    let kept = "the second copy of the head";
+    assert!(says(&faults, kept, EXPIRED), "{faults:?}");
+    is_refused(&path, "the copy of an expired key");
+}
+
 /// A checkpoint beyond its second copy was never reported, though the writer refuses it. Even with
 /// the current key, no writer leaves such a state.
 #[test]
