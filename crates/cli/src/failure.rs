@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use probity_log::{AppendError, Log, LogError};
+use rustix::io::Errno;
 
 use crate::output_guard::Refusal;
 use crate::shell::quoted;
@@ -436,7 +437,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::Broken { place, reason } if place.starts_with("keys/") && reason.starts_with("is missing") => {
             format!("put {place} back from a backup of the log, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}")
         }
-        LogError::Broken { .. } | LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}"),
+        LogError::Broken { .. } | LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}{KEY_GIVEN}"),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
         LogError::Stream { reason, .. } if reason.contains("another configuration") => format!("see how the streams are configured with: probity stream list {LOG_NAMED}{KEY_GIVEN}; choose another name for another configuration"),
@@ -502,6 +503,11 @@ fn storage_remedy(error: &io::Error) -> Option<&'static str> {
         }
         io::ErrorKind::PermissionDenied => Some("check who owns the folder and its permissions"),
         io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing"),
+        // The kind of this error has no name.
+        _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Some(
+            "the disk, or the way to it, failed: see what the system's messages say of it, and run the command again once \
+             it is sound; a log is repaired when it is opened",
+        ),
         _ => None,
     }
 }
@@ -525,6 +531,17 @@ mod tests {
              repaired when it is opened"
         );
         assert_eq!(failure.status().code(), 1);
+    }
+
+    /// A disk that fails to write was reported without any advice.
+    #[test]
+    fn the_error_of_a_disk_has_a_remedy() {
+        let failure = Failure::from(LogError::Storage {
+            action: "sync",
+            name: "durable".into(),
+            source: io::Error::from_raw_os_error(Errno::IO.raw_os_error()),
+        });
+        assert!(failure.help().unwrap().contains("the system's messages"));
     }
 
     /// The advice for a loss named no folder and no key, though the command had both.
