@@ -49,6 +49,15 @@ impl AcceptedLoss {
         is_closed.then(|| loss.from..loss.to.min(self.lost_from))
     }
 
+    /// The fault of an unsigned end of the journal that calls frames lost which are there.
+    pub(crate) fn refused(&self) -> String {
+        format!(
+            "says that frames of stream {} are lost from frame {} on, and they are there: it is of another copy of the log, or another hand \
+             with the log's keys sealed it; put streams/journal/segments back from a copy that ends with the journal's checkpoint",
+            self.loss.stream, self.loss.from
+        )
+    }
+
     /// Takes over that the frames of the stream from `later.from` on were lost.
     fn lose(&mut self, later: &Repair) {
         if later.kind == RepairKind::Lost && later.stream == self.loss.stream {
@@ -89,6 +98,16 @@ impl History {
         let given_up = self.given_up.as_ref();
         let last = given_up.filter(|it| it.slots == self.slots.count);
         last.map(|it| &it.void).filter(|void| !void.is_empty())
+    }
+
+    /// The first loss of frames of `stream` in the journal's unsigned end. It is that of an opening
+    /// which ended early, and no frame was written since.
+    pub(crate) fn unsigned_loss(&self, stream: &StreamName) -> Option<&AcceptedLoss> {
+        let signed = self.signed.unwrap_or(u64::MAX);
+        let unsigned = self.losses.iter().filter(|lost| lost.frame >= signed);
+        let of_stream = unsigned
+            .filter(|lost| lost.loss.kind == RepairKind::Lost && lost.loss.stream == *stream);
+        of_stream.min_by_key(|lost| lost.loss.from)
     }
 
     /// Takes over `repair` of journal frame `frame`, which is of an acceptance of a loss of keys.

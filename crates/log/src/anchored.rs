@@ -20,7 +20,7 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
 use crate::epochs::{Certificates, Epochs, Floor};
-use crate::error::LogError;
+use crate::error::{LogError, frames};
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::heads_entry::HeadsEntry;
@@ -34,6 +34,28 @@ use crate::segments::Identity;
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 
+/// A head that a frame names which no head of the log covers. The log's keys sealed the frame.
+#[derive(Debug, Clone)]
+pub(crate) struct Uncovered {
+    pub(crate) head: Checkpoint,
+    /// The frame, in words.
+    pub(crate) said_in: String,
+}
+
+impl Uncovered {
+    /// The fault of a stream that does not have the frames of the head, or has others.
+    pub(crate) fn refused(&self) -> String {
+        let Self { head, said_in } = self;
+        format!(
+            "{said_in}, which no checkpoint covers, names a head over {} that the stream does not have: an older copy of the stream was put \
+             back, or another hand with the log's keys sealed that frame; put the newer copy of the whole log back, and only where there is \
+             none, keep a copy of this one and put the segments with that frame back without it, from a copy that ends with the checkpoint \
+             of their stream",
+            frames(head.size())
+        )
+    }
+}
+
 /// The content of the stream `heads`.
 pub(crate) struct AnchoredHeads {
     /// The last head of each stream.
@@ -41,6 +63,8 @@ pub(crate) struct AnchoredHeads {
     /// The floor of each stream: its head and the opening that anchored it. A stream without a head
     /// has the last opening that anchored all streams.
     pub(crate) floors: BTreeMap<String, Floor>,
+    /// The heads of each stream that frames name behind every head of `heads`.
+    pub(crate) uncovered: BTreeMap<String, Vec<Uncovered>>,
     /// Frames of the stream that were read before the first that is damaged.
     pub(crate) read: u64,
     /// The first frame behind the signed head that the log would not have written there: nobody may
@@ -77,6 +101,7 @@ pub(crate) fn read_anchored(
         all: None,
         damaged: None,
         settled: head.as_ref().map_or(0, Checkpoint::size).max(bound),
+        uncovered: BTreeMap::new(),
         geometry,
         others: others(geometry, history),
         end: None,
@@ -84,15 +109,15 @@ pub(crate) fn read_anchored(
     if let Some(head) = &head
         && let Some(position) = reading.read_back(head, repairs)?
     {
-        let frames = reading.read_forward(position, None)?;
-        let read = reading.damaged.unwrap_or(frames);
+        let whole = reading.read_forward(position, None)?;
+        let read = reading.damaged.unwrap_or(whole);
         return Ok(reading.anchored(read));
     }
     reading.found.clear();
     reading.floors.clear();
     reading.all = None;
-    let frames = reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok(reading.anchored(frames))
+    let read = reading.read_forward(Position::start(identity), head.as_ref())?;
+    Ok(reading.anchored(read))
 }
 
 /// The head of the stream `heads` itself that the last certificate binds, if there is one.
@@ -158,6 +183,8 @@ struct Reading<'a> {
     damaged: Option<u64>,
     /// Frames that somebody signed for: in a head of the stream, or in the last certificate.
     settled: u64,
+    /// The heads in the other frames.
+    uncovered: BTreeMap<String, Vec<Uncovered>>,
     geometry: &'a Geometry,
     /// The origins of the streams that a frame may name.
     others: BTreeSet<String>,
@@ -177,6 +204,7 @@ impl Reading<'_> {
         AnchoredHeads {
             heads: self.found,
             floors,
+            uncovered: self.uncovered,
             read,
             end: self.end,
         }
@@ -268,6 +296,7 @@ impl Reading<'_> {
             floors,
             all,
             settled,
+            uncovered,
             geometry,
             others,
             end,
@@ -297,7 +326,13 @@ impl Reading<'_> {
             for head in heads {
                 let (origin, size) = (head.origin().to_owned(), head.size());
                 floors.insert(origin.clone(), Floor { size, epoch });
-                found.insert(origin, head);
+                let is_repeated =
+                    found.insert(origin.clone(), head.clone()).as_ref() == Some(&head);
+                if is_open && !is_repeated {
+                    let said_in = format!("heads frame {}", record.frame);
+                    let of_stream = uncovered.entry(origin).or_default();
+                    of_stream.push(Uncovered { head, said_in });
+                }
             }
             tree.push(leaf_hash(&record.encode()));
             is_signed |= signed

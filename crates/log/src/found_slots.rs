@@ -399,9 +399,18 @@ fn misnamed(slot: u64, frame: u64) -> LogError {
 
 fn file_broken(reason: &str, history: &History) -> LogError {
     let advice = advice(history.has_closed());
+    let reason = match history.slots_uncovered_in() {
+        None => format!("{reason}; {advice}"),
+        Some(frame) => format!(
+            "does not hold the {} slots that journal frame {frame} names, which no checkpoint covers: an older copy was put back, or another \
+             hand with the log's keys sealed that frame; {advice}, and only where there is no newer one, keep a copy of the log and put \
+             streams/journal/segments back from a copy that ends with the journal's checkpoint",
+            history.slots.count
+        ),
+    };
     LogError::Broken {
         place: SLOTS.into(),
-        reason: format!("{reason}; {advice}"),
+        reason,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
-use crate::keystore::{KeyStore, signer_of_key};
+use crate::keystore::signer_of_key;
 use crate::repairs::announced;
 use crate::scan::{End, Position, read_there, scan_believed};
 use crate::segments::{Identity, path};
@@ -199,16 +199,13 @@ pub(crate) fn read_history_to_write(
     files: &Files,
     heads: &Heads,
     geometry: &Geometry,
-    keys: &KeyStore,
+    (master, wrapping): (&MasterKey, &WrappingKey),
 ) -> Result<History, LogError> {
     if geometry.version() == Version::V2 {
-        return read_history(files, geometry, Some(&keys.master));
+        return read_history(files, geometry, Some(master));
     }
-    let writer = Writer {
-        heads,
-        wrapping: &keys.wrapping,
-    };
-    read_signed(files, Some(&writer), geometry, &keys.master, 1)
+    let writer = Writer { heads, wrapping };
+    read_signed(files, Some(&writer), geometry, master, 1)
 }
 
 /// The second copies and keys that the writer alone has.

@@ -228,6 +228,8 @@ pub(crate) struct History {
     pub(crate) v2: Option<JournalV2>,
     /// The slots of subjects that the journal named last.
     pub(crate) slots: SignedSlots,
+    /// The frame that names them.
+    pub(crate) slots_named_in: u64,
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Accepted losses.
@@ -281,6 +283,7 @@ impl History {
             continues: None,
             v2,
             slots: SignedSlots::default(),
+            slots_named_in: 0,
             erasures: BTreeMap::new(),
             losses: Vec::new(),
             given_up: None,
@@ -401,7 +404,7 @@ impl History {
             {
                 return Err(error("has an action that the log's version does not know"));
             }
-            action::SUBJECTS => self.add_slots(text(entry.key)?, text(entry.payload)?)?,
+            action::SUBJECTS => self.add_slots(text(entry.key)?, text(entry.payload)?, frame)?,
             action::SUBJECT_ERASE => {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
@@ -411,6 +414,9 @@ impl History {
             // Version 2 records sentences, which nothing reads back.
             action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => self.add_repairs(entry, frame)?,
+            action::LOG_CREATE if frame > 0 && self.v2.is_none() => {
+                return Err(error("creates the log though it has begun"));
+            }
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),
         }
@@ -452,49 +458,6 @@ impl History {
         let last = self.last_key();
         let key = VerifierKey::parse(std::str::from_utf8(signer).ok()?).ok()?;
         (key.name() == last.name() && key.key() != last.key()).then_some(key)
-    }
-
-    fn add_slots(&mut self, key: &str, payload: &str) -> Result<(), DecodeError> {
-        let error = |reason| DecodeError::new("journal entry", 0, reason);
-        let malformed = || error("does not say how many slots of subjects there are");
-        let slots = SignedSlots {
-            count: number(key).ok_or_else(malformed)?,
-            digest: SlotsDigest::from_bytes(from_hexadecimal(payload).ok_or_else(malformed)?),
-        };
-        if slots.count <= self.slots.count {
-            return Err(error("names no more slots of subjects than before"));
-        }
-        self.slots = slots;
-        Ok(())
-    }
-
-    fn add_erasure(&mut self, key: &str, payload: &str, frame: u64) -> Result<(), DecodeError> {
-        let error = |reason| DecodeError::new("journal entry", 0, reason);
-        let malformed = || error("does not say which slot of subjects is erased");
-        let slot = number(key).ok_or_else(malformed)?;
-        let pseudonym = from_hexadecimal(payload).ok_or_else(malformed)?;
-        let erasure = Erasure { pseudonym, frame };
-        // A frame that was left out may have counted the slot.
-        let is_none = self.is_whole && slot >= self.slots.count;
-        if is_none || self.erasures.insert(slot, erasure).is_some() {
-            return Err(error("erases a slot that is none, or is erased already"));
-        }
-        Ok(())
-    }
-
-    fn check_erased(&mut self, key: &str, payload: &str, frame: u64) -> Result<(), DecodeError> {
-        let (slot, pseudonym) = (number(key), from_hexadecimal(payload));
-        if let Some((slot, pseudonym)) = slot.zip(pseudonym).filter(|_| !self.is_whole) {
-            // The erasure itself may be in a frame that was left out.
-            let erasure = Erasure { pseudonym, frame };
-            self.erasures.entry(slot).or_insert(erasure);
-        }
-        let erasure = slot.and_then(|slot| self.erasures.get(&slot));
-        if erasure.is_none() || erasure.map(|erasure| erasure.pseudonym) != pseudonym {
-            let reason = "destroys a key whose subject is not erased";
-            return Err(DecodeError::new("journal entry", 0, reason));
-        }
-        Ok(())
     }
 
     /// Frames of the stream `heads` that the last certificate binds, with their root.

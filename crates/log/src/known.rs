@@ -16,6 +16,8 @@ pub(crate) enum Source {
     Copy,
     /// The stream `heads`, or of `heads` itself the last certificate.
     Anchored,
+    /// A frame of `heads` that no head covers.
+    Uncovered,
     /// The writer's note of durable frames.
     Noted,
 }
@@ -27,6 +29,7 @@ impl Source {
             Self::Checkpoint => "checkpoint",
             Self::Copy => "second copy of the head",
             Self::Anchored => "anchored head",
+            Self::Uncovered => "head in an unsigned frame of heads",
             Self::Noted => "note of what is durable",
         }
     }

@@ -37,6 +37,7 @@ mod history;
 mod idempotency;
 mod in_flight;
 mod journal;
+mod journal_slots;
 mod journal_v2;
 mod journal_writer;
 mod keys_missed;

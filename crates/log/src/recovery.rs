@@ -18,6 +18,7 @@ use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
+use crate::anchored::Uncovered;
 use crate::durable::Durable;
 use crate::epochs::Epochs;
 use crate::error::{LogError, ahead, frames};
@@ -59,6 +60,8 @@ pub(crate) struct Recovery<'a> {
     /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself
     /// in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
+    /// The heads that frames of `heads` name which no head covers. The last is the anchored one.
+    pub(crate) uncovered: &'a [Uncovered],
     /// Frames of `heads` that were read without a gap; a head in none of them was signed after
     /// them.
     pub(crate) heads_read: u64,
@@ -289,11 +292,19 @@ impl<'a> Recovery<'a> {
         let mut known = KnownHeads::default();
         known.add(Source::Checkpoint, published);
         known.add(Source::Copy, kept);
-        known.add(Source::Anchored, self.anchored);
+        if self.uncovered.is_empty() {
+            known.add(Source::Anchored, self.anchored);
+        }
+        for named in self.uncovered {
+            known.add(Source::Uncovered, Some(&named.head));
+        }
         known.add_noted(noted);
         let Some((one, other)) = known.forked() else {
             return Ok(known);
         };
+        if other.source == Source::Uncovered {
+            return Err(self.other_history(other));
+        }
         let reason = format!(
             "has another root over {} than the {} of the stream: one of the two is of a history that was rewritten; \
              verify the log, keep this copy of it, and go on from one that is intact",
@@ -313,6 +324,7 @@ impl<'a> Recovery<'a> {
                  put the newest copy of the whole log back"
                     .to_owned()
             }
+            Source::Uncovered => return self.unnamed(known.size),
             source => format!(
                 "do not have the root that was signed over {}, which the {} says: verify the log, keep this copy of it, \
                  and go on from one that is intact",
@@ -321,6 +333,23 @@ impl<'a> Recovery<'a> {
             ),
         };
         self.broken("segments", &reason)
+    }
+
+    /// The error for a stream without the frames of a head of `size` frames that no head covers.
+    fn unnamed(&self, size: u64) -> LogError {
+        let mut named = self.uncovered.iter();
+        match named.find(|named| named.head.size() == size) {
+            Some(named) => self.broken("segments", &named.refused()),
+            None => LogError::Defect {
+                what: "a head that no frame names was compared as one that a frame names",
+            },
+        }
+    }
+
+    /// Returns whether the head that counts is in a frame of `heads` that no head covers.
+    fn is_named_alone(&self) -> bool {
+        let mut noted = self.noted.iter();
+        !self.uncovered.is_empty() && noted.any(|repair| repair.kind == RepairKind::Anchored)
     }
 
     /// Returns whether the durable frames are there. Those of the journal must be. A shortened
@@ -510,6 +539,7 @@ impl<'a> Recovery<'a> {
                 place: position.path_of(self.name, found),
                 reason: "something else is in the place of the file".into(),
             },
+            End::Clean if self.is_named_alone() => self.unnamed(signed),
             End::Clean => LogError::RolledBack {
                 stream: self.name.to_string(),
                 found,

@@ -15,13 +15,13 @@ use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
 
-use crate::anchored::{Anchored, bound_heads, read_anchored};
+use crate::anchored::{Anchored, AnchoredHeads, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
 use crate::creation::First;
 use crate::durable::{BEYOND, DURABLE, DurableNote, DurableNotes, Noted, NotesFound};
-use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
+use crate::epochs::{Certificates, CertifiedEpochs, Epochs};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::found_slots::FoundSlots;
@@ -41,7 +41,7 @@ use crate::opening::Opening;
 use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::recovery::Recovery;
-use crate::repairs::{RecoveryReport, Repair, RepairKind};
+use crate::repairs::{RecoveryReport, Repair};
 use crate::segments::Identity;
 use crate::settling::FoundStream;
 use crate::storage::Lock;
@@ -113,7 +113,7 @@ pub(crate) fn open_locked(
     // Before anything is removed there: another log may be writing it.
     places.check_heads(&geometry)?;
     let heads = Heads::swept(Files::of_heads(places, &options))?;
-    let history = read_history_to_write(&files, &heads, &geometry, &keys)?;
+    let history = read_history_to_write(&files, &heads, &geometry, (&keys.master, &keys.wrapping))?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = RecoveryReport::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;
@@ -131,9 +131,7 @@ pub(crate) fn open_locked(
         geometry: &geometry,
         history: &history,
         anchored: &with_bound_heads(anchored.heads.clone(), &geometry, &history)?,
-        floors: &anchored.floors,
-        heads_read: anchored.read,
-        heads_end: anchored.end,
+        named: &anchored,
         master: &keys.master,
         notes: &notes,
         certified: &certified,
@@ -253,11 +251,8 @@ struct Recovering<'a> {
     geometry: &'a Geometry,
     history: &'a History,
     anchored: &'a Anchored,
-    floors: &'a BTreeMap<String, Floor>,
-    /// Frames of `heads` that anchor them.
-    heads_read: u64,
-    /// The frame of `heads` that no log writes behind the others, if there is one.
-    heads_end: Option<u64>,
+    /// The content of `heads`.
+    named: &'a AnchoredHeads,
     master: &'a MasterKey,
     notes: &'a NotesFound,
     certified: &'a CertifiedEpochs,
@@ -346,34 +341,22 @@ impl Recovering<'_> {
         Ok(())
     }
 
-    /// Checks that the frames which the journal's unsigned end calls lost are gone. If they are
-    /// there, that end is of another copy of the log.
+    /// Checks that the frames which the journal's unsigned end calls lost are gone.
     fn check_losses(&self, name: &StreamName, frames: u64) -> Result<(), LogError> {
-        let signed = self.history.signed.unwrap_or(u64::MAX);
-        let unsigned = self
-            .history
-            .losses
-            .iter()
-            .map(|it| (&it.loss, it.frame))
-            .filter(|(_, said_in)| *said_in >= signed);
-        let mut of_stream =
-            unsigned.filter(|(loss, _)| loss.kind == RepairKind::Lost && loss.stream == *name);
-        if of_stream.all(|(loss, _)| loss.from >= frames) {
-            return Ok(());
+        match self.history.unsigned_loss(name) {
+            Some(lost) if lost.loss.from < frames => Err(LogError::Broken {
+                place: format!("stream journal, frame {}", lost.frame),
+                reason: lost.refused(),
+            }),
+            _ => Ok(()),
         }
-        Err(LogError::Broken {
-            place: "segments of stream journal".into(),
-            reason: format!(
-                "its end says that frames of stream {name} are lost, and they are there: it is of another copy of the log; put the journal of this one back"
-            ),
-        })
     }
 
     /// The frame of stream `name` from which on no log writes what is there, if it is known.
     fn end_of(&self, name: &StreamName) -> Option<u64> {
         match name.as_str() {
             StreamName::JOURNAL => Some(self.history.frames()),
-            StreamName::HEADS => self.heads_end,
+            StreamName::HEADS => self.named.end,
             _ => None,
         }
     }
@@ -406,7 +389,8 @@ impl Recovering<'_> {
             let identity = Identity::new(self.geometry, name, config);
             let id = identity.id;
             let origin = self.geometry.stream_origin(name.as_str());
-            let floor = self.floors.get(&origin).copied();
+            let floor = self.named.floors.get(&origin).copied();
+            let uncovered = self.named.uncovered.get(&origin);
             let is_journal = name.as_str() == StreamName::JOURNAL;
             let journal = (self.certified as &dyn Certificates, floor);
             let noted = self.notes.of_stream((name, &id), ordinal, journal);
@@ -422,7 +406,8 @@ impl Recovering<'_> {
                 history: self.history,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 anchored: self.anchored.get(&origin),
-                heads_read: self.heads_read,
+                uncovered: uncovered.map_or(&[], Vec::as_slice),
+                heads_read: self.named.read,
                 origin,
                 end: self.end_of(name),
                 epochs: Epochs::new(self.master, self.certified, name, id).above(floor),

@@ -205,6 +205,8 @@ impl Verifier<'_> {
             head: None,
             known: opening.known(),
             anchors: Anchors::default(),
+            uncovered: Vec::new(),
+            lost: None,
         };
         opening.name_undecided(notes, &place, unchecked);
         if let Some(note) = &notes.published {

@@ -30,6 +30,7 @@ mod subject;
 mod tiles;
 mod tree;
 mod unchecked;
+mod uncovered;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -213,6 +214,9 @@ impl<'a> Verifier<'a> {
                 &mut faults,
                 &mut unchecked,
             )?;
+            if !is_passed {
+                self.add_uncovered(&mut subjects, &slots, opener, &mut faults)?;
+            }
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses.into_iter().map(|it| it.loss).collect();

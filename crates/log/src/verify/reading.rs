@@ -172,6 +172,9 @@ impl Verifier<'_> {
         if let Some(opener) = opener {
             self.check_signing_key(opener, is_passed, faults, unheard)?;
             self.add_notes(&mut subjects, opener, is_passed, faults, unheard)?;
+            if !is_passed {
+                self.add_uncovered(&mut subjects, &fixed.slots, opener, faults)?;
+            }
         }
         Ok(Begun {
             subjects,
@@ -399,7 +402,10 @@ pub(super) fn newest(subject: &Subject) -> u64 {
     let head = subject.head.as_ref().map_or(0, Checkpoint::size);
     let known = subject.known.iter().map(|known| known.size).max();
     let anchored = subject.anchored();
-    head.max(known.unwrap_or_default()).max(anchored)
+    let uncovered = subject.uncovered.iter();
+    let named = uncovered.map(|named| named.head.size()).max();
+    let others = [known, named].into_iter().flatten();
+    others.fold(head.max(anchored), u64::max)
 }
 
 /// Collects the unreadable parts of one stream, in order.

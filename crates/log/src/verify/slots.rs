@@ -57,6 +57,24 @@ impl SlotsTold {
         }
     }
 
+    /// The number of slots that the signed journal counts.
+    pub(super) const fn count(&self) -> u64 {
+        self.slots.count
+    }
+
+    /// Returns whether `history` has the frames that these statements are of.
+    pub(super) fn is_within(&self, history: &History) -> bool {
+        self.frames <= history.frames()
+    }
+
+    /// Returns whether `history` says nothing more of slots, and none behind those counts others as
+    /// durable; `durable` is their number in the slots themselves.
+    pub(super) fn is_all_of(&self, history: &History, durable: u64) -> bool {
+        durable <= self.slots.count
+            && history.slots == self.slots
+            && history.erasures == self.erasures
+    }
+
     /// The remedy where the file holds other slots than the journal names; `only_void` if they
     /// differ in those alone that an accepted loss left void.
     const fn advice(&self, only_void: bool) -> &'static str {

@@ -7,6 +7,8 @@ use probity_format::tree::Hash;
 
 use super::FaultClass;
 use super::anchors::Anchors;
+use crate::accepted::AcceptedLoss;
+use crate::anchored::Uncovered;
 use crate::epochs::Floor;
 use crate::segments::Identity;
 
@@ -23,6 +25,10 @@ pub(crate) struct Subject {
     pub(crate) known: Vec<KnownHead>,
     /// The heads that are anchored.
     pub(super) anchors: Anchors,
+    /// With the root key, the heads in frames that the log's keys sealed and no head covers.
+    pub(super) uncovered: Vec<Uncovered>,
+    /// With the root key, the first loss of frames in the unsigned end of the journal.
+    pub(super) lost: Option<AcceptedLoss>,
 }
 
 impl Subject {

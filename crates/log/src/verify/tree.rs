@@ -7,8 +7,9 @@ use probity_format::frame::Frame;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::Place;
+use probity_format::stream::StreamName;
 use probity_format::tile::{Bundle, TileFile, TreeWriter};
-use probity_format::tree::{Frontier, leaf_hash};
+use probity_format::tree::{Frontier, Hash, leaf_hash};
 use probity_format::v2;
 
 use super::anchoring::anchoring_frame;
@@ -18,6 +19,7 @@ use super::records::Placed;
 use super::sealers::Sealers;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
+use crate::anchored::Uncovered;
 use crate::error::{LogError, frames};
 use crate::opening::Opening;
 use crate::scan::{End, Position, scan_believed};
@@ -290,10 +292,13 @@ impl<'a> Growth<'a> {
         let size = tree.size();
         let known = self.subject.known_at(size);
         let is_anchored = self.anchored.is_due(size);
-        if known.is_empty() && !is_anchored {
+        let mut uncovered = self.subject.uncovered.iter();
+        let is_named = uncovered.any(|named| named.head.size() == size);
+        if known.is_empty() && !is_anchored && !is_named {
             return;
         }
         let root = tree.root();
+        self.compare_uncovered(size, &root, faults);
         for known in known.iter().filter(|known| known.root != root) {
             let class = match known.class {
                 FaultClass::Rollback => FaultClass::Fork,
@@ -304,6 +309,20 @@ impl<'a> Growth<'a> {
         if is_anchored {
             self.suspects.extend(self.anchored.pass(root));
         }
+    }
+
+    /// Reports the heads of `size` frames with another root that frames name which no head covers.
+    fn compare_uncovered(&self, size: u64, root: &Hash, faults: &mut Faults) {
+        for named in &self.subject.uncovered {
+            if named.head.size() == size && named.head.root() != root {
+                self.unnamed(FaultClass::Fork, named, faults);
+            }
+        }
+    }
+
+    fn unnamed(&self, class: FaultClass, named: &Uncovered, faults: &mut Faults) {
+        let place = format!("streams/{}/segments", self.subject.name);
+        self.fault(class, place, named.refused(), faults);
     }
 
     fn rewritten(&self, class: FaultClass, size: u64, source: &str, faults: &mut Faults) {
@@ -326,6 +345,7 @@ impl<'a> Growth<'a> {
         if let Some(behind) = behind {
             self.check_reached(faults);
             self.check_durable(behind, faults);
+            self.check_lost(faults)?;
         }
         self.suspects.extend(self.anchored.finish());
         for suspects in &self.suspects {
@@ -366,8 +386,34 @@ impl<'a> Growth<'a> {
         self.fault(class, place, detail, faults);
     }
 
+    /// Checks that the frames which the journal's unsigned end calls lost are gone. The opening
+    /// that accepts a loss signs for it before anything is written in their place.
+    fn check_lost(&self, faults: &mut Faults) -> Result<(), LogError> {
+        let lost = self.subject.lost.as_ref();
+        let Some(lost) = lost.filter(|lost| lost.loss.from < self.frame) else {
+            return Ok(());
+        };
+        let journal = StreamName::journal();
+        let signed = self.verifier.claimed_size(&journal)?.unwrap_or_default();
+        if signed <= lost.frame {
+            let place = format!("journal frame {}", lost.frame);
+            faults.push(Fault::new(
+                FaultClass::Journal,
+                &journal,
+                place,
+                lost.refused(),
+            ));
+        }
+        Ok(())
+    }
+
     fn check_reached(&self, faults: &mut Faults) {
         let reached = self.frame;
+        for named in &self.subject.uncovered {
+            if named.head.size() > reached {
+                self.unnamed(FaultClass::Rollback, named, faults);
+            }
+        }
         let subject = self.subject;
         let known = subject.known.iter().filter(|known| known.source != NOTED);
         let known = known.map(|known| (known.size, known.source.clone()));

@@ -11,6 +11,7 @@
 )]
 
 mod check;
+mod contradicted;
 mod creation;
 mod erasure;
 mod kept;

@@ -23,6 +23,7 @@ mod sibling;
 mod stolen_key;
 mod strange;
 mod tail;
+mod uncovered;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,6 +155,18 @@ fn frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
 /// A frame that is due behind the last of `file`, well formed in every respect, made without any
 /// key of the log.
 fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) -> Vec<u8> {
+    // The epoch, its salt and its certificate are the log's own; the key under them cannot be.
+    let master = MasterKey::new(Secret::new([1; 32]));
+    sealed(&master, path, (file, config), entries)
+}
+
+/// A frame like [`forged`], under the key `master`.
+fn sealed(
+    master: &MasterKey,
+    path: &Path,
+    (file, config): (&str, StreamConfig),
+    entries: &[Entry<'_>],
+) -> Vec<u8> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let geometry = Geometry::parse(&geometry).unwrap();
     let name = StreamName::new(file.split('/').nth(1).unwrap()).unwrap();
@@ -161,8 +174,7 @@ fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) 
     let last = frames(&path.join(file)).pop().unwrap().1;
     let last = Frame::parse(&last).unwrap().clear.header;
     let salt = EpochSalt::of_frame(last.version(), &last.salt);
-    // The epoch, its salt and its certificate are the log's own; the key under them cannot be.
-    let epoch = MasterKey::new(Secret::new([1; 32])).epoch_key(&id, last.epoch, &salt);
+    let epoch = master.epoch_key(&id, last.epoch, &salt);
     let epoch = epoch.certified_by(&certified(path, last.epoch));
     let place = FramePlace {
         stream: id,

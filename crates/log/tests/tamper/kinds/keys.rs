@@ -110,7 +110,7 @@ pub(super) fn kinds() -> Vec<Kind> {
                 // of them.
                 let number = r.below(stolen.frames.len() / 2);
                 let mut rows = stolen.rows(number);
-                rows.extend(stolen.rows(0).into_iter().take(1));
+                rows.push(recovered_nothing(&stolen.rows(0)[0]));
                 stolen.reseal(number, &rows);
                 let today = *s.world.seeds.last().unwrap();
                 stolen.write(s, Some(&today));
@@ -225,6 +225,17 @@ fn geometry(scene: &mut Scene<'_>, old: &str, new: &str) -> Place {
         *bytes = text.replacen(old, new, 1).into_bytes();
     });
     Place::new("journal", "probity.toml")
+}
+
+/// An entry of the journal that may stand in any frame, at the time of `row`.
+fn recovered_nothing(row: &[u8]) -> Vec<u8> {
+    use probity_format::row::{decode_row, encode_row, row_bytes};
+    let mut entry = decode_row(row).unwrap().entry().unwrap();
+    entry.action = "recover";
+    entry.key = b"";
+    let mut row = vec![0; row_bytes(&entry)];
+    encode_row(&entry, &mut row);
+    row
 }
 
 /// Changes the payload of an entry of the journal with this action, and re-frames it.
