@@ -348,7 +348,8 @@ fn a_signal_ends_a_disguise_in_chunks_in_order_and_says_how_to_go_on() {
     probity_testing::wait(1_500);
     let id = applying.id().to_string();
     let sent = std::process::Command::new("kill")
-        .args(["-s", "INT", &id])
+        // The other signal may be ignored where the tests run in the background.
+        .args(["-s", "TERM", &id])
         .status();
     assert!(sent.unwrap().success());
     let ended = applying.wait_with_output().unwrap();

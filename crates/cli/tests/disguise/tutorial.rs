@@ -77,8 +77,9 @@ fn every_command_of_the_tutorial_works_as_it_is_printed() {
         }
         what_it_shows(command, &stdout);
     }
-    assert_eq!(ids.len(), 2);
-    assert!(place.rows().concat().contains("Bea"));
+    assert_eq!(ids.len(), 3);
+    // Who had everything forgotten has left.
+    assert!(!place.rows().concat().contains("Bea"));
 }
 
 /// Checks that a command does what the text beside it says.

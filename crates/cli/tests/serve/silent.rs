@@ -64,7 +64,7 @@ fn the_second_signal_ends_a_server_that_waits_for_a_database() {
     let begun = Instant::now();
     place.signal("TERM");
     wait(1_000);
-    place.signal("INT");
+    place.signal("TERM");
     let (ended_well, said) = place.ended();
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     assert!(
