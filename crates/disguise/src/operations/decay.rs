@@ -261,7 +261,8 @@ fn chosen<D: Database>(
     let users = live.table(table).ok_or(Error::NotInstalled)?;
     let wrong = |what: String| SpecError::new("the condition of inactivity", what);
     let tenancy = &open.database.tenancy;
-    let scope = Scope::new(dialect, catalog, (&request.parameters, tenancy), table);
+    let given = request.spec.given(&request.parameters)?;
+    let scope = Scope::new(dialect, catalog, (&given, tenancy), table);
     let Fragment {
         sql,
         mut parameters,

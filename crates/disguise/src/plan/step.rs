@@ -95,7 +95,7 @@ impl PlanContext<'_> {
     /// Checks `spec` and orders its steps: removals of referring tables first, users last.
     pub(crate) fn plan(&self, spec: &Spec) -> Result<Vec<Step>, SpecError> {
         let spec = &Fitting::new(CatalogNames::new(self.dialect, self.catalog)).spec(spec);
-        let named = self.parameters(spec)?;
+        let named = spec.given(self.named)?;
         self.refuse_unfit()?;
         self.refuse_orphans(spec)?;
         let users = &self.live.pseudo.table;
@@ -156,22 +156,6 @@ impl PlanContext<'_> {
                 steps.insert(to, it);
             }
         }
-    }
-
-    fn parameters(&self, spec: &Spec) -> Result<BTreeMap<String, Value>, SpecError> {
-        let mut named = self.named.clone();
-        for (name, default) in &spec.parameters {
-            match (named.contains_key(name), default) {
-                (false, Some(default)) => {
-                    named.insert(name.clone(), Value::Text(default.clone()));
-                }
-                (false, None) => {
-                    return Err(SpecError::new(format!("parameter {name}"), "is not given"));
-                }
-                (true, _) => {}
-            }
-        }
-        Ok(named)
     }
 
     fn step(

@@ -105,6 +105,26 @@ impl Spec {
         tables
     }
 
+    /// Returns the values of all parameters: those that are given, and the defaults of the others.
+    pub(crate) fn given(
+        &self,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<BTreeMap<String, Value>, SpecError> {
+        let mut given = named.clone();
+        for (name, default) in &self.parameters {
+            match (given.contains_key(name), default) {
+                (false, Some(default)) => {
+                    given.insert(name.clone(), Value::Text(default.clone()));
+                }
+                (false, None) => {
+                    return Err(SpecError::new(format!("parameter {name}"), "is not given"));
+                }
+                (true, _) => {}
+            }
+        }
+        Ok(given)
+    }
+
     /// Refuses a parameter that the specification neither declares nor uses, and that `inactive` does not use either: a name
     /// with a slip in it would leave the default in the place of the value.
     pub(crate) fn refuse_unknown(

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use probity_disguise::{
     Authority, Credential, Database, DecayRequest, Decayed, Engine, Error, Holding, Protection,
-    References, RevealRequest, Rows, SecretKey, Spec, Value,
+    References, RevealRequest, Rows, SecretKey, Spec, SpecFile, Value,
 };
 use probity_format::Entry;
 
@@ -49,6 +49,19 @@ fn applied(pages: &[Decayed]) -> usize {
 
 fn sum(pages: &[Decayed], of: impl Fn(&Decayed) -> u64) -> u64 {
     pages.iter().map(of).sum()
+}
+
+/// A parameter that the specification declares was not given, although it has a default.
+pub(crate) fn the_default_of_a_parameter_counts_for_inactivity() {
+    let mut forum = forum();
+    forum.sql("UPDATE users SET karma = 1 WHERE id IN (1, 3)");
+    let file = SpecFile::parse("[parameters]\nactive = \"5\"\n").unwrap();
+    let asked = DecayRequest {
+        parameters: BTreeMap::new(),
+        ..request(&file.spec, None, 10)
+    };
+    let dry = forum.engine.decay().inactive(&asked).unwrap();
+    assert_eq!(dry.people, 2);
 }
 
 pub(crate) fn whoever_is_inactive_is_disguised_once_and_can_come_back() {

@@ -17,9 +17,8 @@ const TABLES: [&str; 8] = [
     "probity_operations",
 ];
 
-/// The advice was to install them first. New settings have a new salt: then nobody's records were found,
-/// and a list was empty without a word.
-pub(crate) fn a_table_of_disguises_that_is_gone_is_said_and_not_made_anew() {
+/// Two people with a post each.
+fn posts() -> Society {
     let statements = [
         "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
         "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT)",
@@ -28,7 +27,13 @@ pub(crate) fn a_table_of_disguises_that_is_gone_is_said_and_not_made_anew() {
     ]
     .map(str::to_owned);
     let described = "[tables.posts]\nowners = [\"who\"]\n[[remove]]\ntable = \"posts\"\n";
-    let mut society = Society::of(&statements, &description(described), &[1, 2]);
+    Society::of(&statements, &description(described), &[1, 2])
+}
+
+/// The advice was to install them first. New settings have a new salt: then nobody's records were found,
+/// and a list was empty without a word.
+pub(crate) fn a_table_of_disguises_that_is_gone_is_said_and_not_made_anew() {
+    let mut society = posts();
     let mut gone = society.leave(1);
     for name in TABLES {
         society.sql(&format!("ALTER TABLE {name} RENAME TO away"));
@@ -56,15 +61,7 @@ pub(crate) fn a_table_of_disguises_that_is_gone_is_said_and_not_made_anew() {
 
 /// Under the salt of another database a hold bound nobody, and who left then never came back.
 pub(crate) fn another_salt_than_the_databases_own_is_refused() {
-    let statements = [
-        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
-        "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT)",
-        "INSERT INTO people VALUES (1, 'one'), (2, 'two')",
-        "INSERT INTO posts VALUES (10, 1), (20, 2)",
-    ]
-    .map(str::to_owned);
-    let described = "[tables.posts]\nowners = [\"who\"]\n[[remove]]\ntable = \"posts\"\n";
-    let mut society = Society::of(&statements, &description(described), &[1, 2]);
+    let mut society = posts();
     let gone = society.leave(1);
     let name = Value::Bytes(b"salt".to_vec());
     let sql = "SELECT value FROM probity_settings WHERE name = ?";

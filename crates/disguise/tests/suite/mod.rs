@@ -72,6 +72,7 @@ macro_rules! for_every_claim {
             bits_are_tenants_like_other_numbers
             a_value_that_an_update_makes_a_row_comes_back_as_one
             another_salt_than_the_databases_own_is_refused
+            the_default_of_a_parameter_counts_for_inactivity
             everybody_without_a_key_is_foretold
             another_description_than_the_stored_one_is_noted
             what_a_trigger_keeps_is_not_forgotten
