@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::name::digits;
 use crate::records::tables::{SHARED, bytes};
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::{insert_all, select_keys};
@@ -57,8 +58,11 @@ fn slots_by(
     let mut out = BTreeMap::new();
     for row in select_keys(database, SHARED, &columns, &by, keys)? {
         if let [Value::Bytes(slot), Value::Bytes(version)] = row.as_slice() {
-            let version =
-                <[u8; 8]>::try_from(version.as_slice()).map_err(|_length| Error::Forged)?;
+            let version = <[u8; 8]>::try_from(version.as_slice());
+            let version = version.map_err(|_length| Error::DamagedRow {
+                table: SHARED,
+                row: digits(slot),
+            })?;
             out.insert(slot.clone(), u64::from_le_bytes(version));
         }
     }

@@ -69,14 +69,22 @@ pub(crate) fn principals(
         if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice()
             && let Some(id) = meant.get(name)
         {
-            let registration = registration(public, *code).map_err(|_form| Error::DamagedRow {
-                table: PRINCIPALS,
-                row: digits(name),
-            })?;
+            let registration = registration(public, *code).map_err(damaged(&digits(name)))?;
             out.insert(id.to_vec(), registration);
         }
     }
     Ok(out)
+}
+
+/// Names the row of a registration that is damaged. A suite that this program does not know is none.
+pub(crate) fn damaged(row: &str) -> impl FnOnce(Error) -> Error {
+    move |error| match error {
+        Error::Forged => Error::DamagedRow {
+            table: PRINCIPALS,
+            row: row.to_owned(),
+        },
+        other => other,
+    }
 }
 
 /// Parses a public key and a standing as they are stored.

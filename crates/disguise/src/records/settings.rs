@@ -82,7 +82,10 @@ pub(crate) fn put_description(
 /// Returns the description of the application that was stored last.
 pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> {
     match setting(database, b"description")? {
-        Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
+        Some(text) => String::from_utf8(text).map_err(|_bytes| Error::DamagedRow {
+            table: SETTINGS,
+            row: "description".to_owned(),
+        }),
         None => Err(Error::NotInstalled),
     }
 }

@@ -8,7 +8,8 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::update::{self, Recorded};
 use crate::records::hold::Held;
-use crate::records::registry::{Registered, named, registration};
+use crate::records::registry::{Registered, damaged, named, registration};
+use crate::records::section::PrincipalKind;
 use crate::records::settings::{SALT, SALT_MARKS, UPDATES, refuse_other_salt};
 use crate::records::tables::{DECAYED, HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
 use crate::schema::Pseudo;
@@ -55,7 +56,7 @@ impl ApplyContext {
         let mut registered = BTreeMap::new();
         for (key, standing) in std::mem::take(&mut answer.registrations) {
             if let Some(user) = user {
-                registered.insert(user.principal(), registration(&key, standing)?);
+                registered.insert(user.principal(), own_registration(&key, standing)?);
             }
         }
         Ok(Self {
@@ -134,7 +135,7 @@ impl RevealContext {
             updates: recorded(&answer.settings)?,
             intent: intent.transpose()?,
             registered: match answer.registrations.pop() {
-                Some((key, standing)) => Some(registration(&key, standing)?.0),
+                Some((key, standing)) => Some(own_registration(&key, standing)?.0),
                 None => None,
             },
         })
@@ -228,6 +229,11 @@ impl Question {
         }
         Ok(answer)
     }
+}
+
+/// Parses the registration of the user who is meant.
+fn own_registration(public: &[u8], standing: i64) -> Result<(PublicKey, PrincipalKind), Error> {
+    registration(public, standing).map_err(damaged("of this user"))
 }
 
 fn salt(database: &dyn TenantConnection, answer: &mut Answer) -> Result<Vec<u8>, Error> {

@@ -197,7 +197,7 @@ pub(crate) fn a_changed_suite_or_public_key_is_refused() {
         let outcome = forum.apply(GDPR, Some(1), false);
         let refused = match &outcome {
             Err(Error::Suite { name }) => name == "9" || !is_named,
-            Err(Error::Forged) => !is_named,
+            Err(Error::DamagedRow { table, .. }) => !is_named && *table == "probity_principals",
             _ => false,
         };
         assert!(refused, "{outcome:?}");
