@@ -322,9 +322,7 @@ impl<'txn> Records<'txn> {
         deadline: u64,
         key: &[u8],
     ) -> Result<(), Fail> {
-        self.changes += 1;
-        let owner = self.owner_for(db, key)?;
-        let row = self.deadline_row(deadline, key, owner)?;
+        let row = self.changing_deadline(db, deadline, key)?;
         let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
         table.insert(row.as_slice(), &[][..])?;
         Ok(())
@@ -336,12 +334,17 @@ impl<'txn> Records<'txn> {
         deadline: u64,
         key: &[u8],
     ) -> Result<(), Fail> {
-        self.changes += 1;
-        let owner = self.owner_for(db, key)?;
-        let row = self.deadline_row(deadline, key, owner)?;
+        let row = self.changing_deadline(db, deadline, key)?;
         let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
         table.remove(row.as_slice())?;
         Ok(())
+    }
+
+    /// Counts a change of a deadline, and returns its row.
+    fn changing_deadline(&mut self, db: usize, deadline: u64, key: &[u8]) -> Result<Vec<u8>, Fail> {
+        self.changes += 1;
+        let owner = self.owner_for(db, key)?;
+        self.deadline_row(deadline, key, owner)
     }
 
     /// Returns the keys whose deadline has come, at most `most` of them, the earliest first, and
