@@ -137,7 +137,7 @@ fn a_proof_under_every_kept_head_is_accepted_and_so_is_its_own_head() {
 }
 
 /// Returns whether there is a proof of the first entry of `stream` under the head `kept` of it.
-/// Whoever keeps a head of the journal gives it as that.
+/// Gives a kept head of the journal as that.
 fn check_proofs(places: &LogLocation, stream: &str, kept: &[u8]) -> bool {
     let reader = Reader::open_at(places, &root()).unwrap();
     let name = StreamName::new(stream).unwrap();

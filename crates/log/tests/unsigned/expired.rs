@@ -183,8 +183,8 @@ fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
     is_refused(&path, "without its copy");
 }
 
-/// Whoever has an expired key gains nothing by a head that somebody remembers or keeps as the second
-/// copy. One of frames that the log has signed says nothing new, or shows another root. One of more
+/// A head that somebody remembers or keeps as the second copy gives nothing to the thief of an expired
+/// key. One of frames that the log has signed says nothing new, or shows another root. One of more
 /// frames is the thief's own, and its signer is a fault: it would vouch for frames that only the
 /// thief has sealed.
 #[test]

@@ -117,7 +117,7 @@ fn a_second_creation_of_the_log_is_set_aside_and_never_signed() {
     assert_eq!(created.count(), 1, "{entries:?}");
 }
 
-/// Whoever has the root key and `keys/` sealed one frame behind the signed heads that contradicts
+/// A thief with the root key and `keys/` sealed one frame behind the signed heads that contradicts
 /// the log. Verification with the root key and every reader found nothing, and no writer opened the
 /// log again: its advice was to put a newer copy back, which does not exist.
 #[test]
