@@ -14,7 +14,7 @@ use super::update_list::UpdateList;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::installation::lost_table;
+use crate::records::installation::refuse_lost;
 use crate::records::settings;
 use crate::records::subject::SubjectKey;
 use crate::schema::{Pseudo, Schema};
@@ -184,10 +184,10 @@ impl<D: Database> Engine<D> {
     pub fn stored(mut database: D) -> Result<Self, Error> {
         match stored_description(&mut database) {
             Ok((schema, pseudo)) => Ok(Self::new(database, schema, pseudo)),
-            Err(Error::NotInstalled) => Err(match lost_table(&mut database)? {
-                Some(table) => Error::RecordsLost { table },
-                None => Error::NotInstalled,
-            }),
+            Err(Error::NotInstalled) => {
+                refuse_lost(&mut database)?;
+                Err(Error::NotInstalled)
+            }
             Err(error) => Err(error),
         }
     }

@@ -24,9 +24,7 @@ impl<D: Database> Engine<D> {
             }
         })?;
         let database = &mut self.transactions.database;
-        if let Some(table) = installation::lost_table(database)? {
-            return Err(Error::RecordsLost { table });
-        }
+        installation::refuse_lost(database)?;
         let installation = Installation::new(database.dialect(), &text);
         if installation.is_done(database)? {
             return Ok(());

@@ -83,9 +83,20 @@ fn is_salt_marked(database: &mut dyn Database) -> Result<bool, Error> {
     Ok(!marks.is_empty())
 }
 
+/// Refuses a database that has lost one of the tables.
+///
+/// # Errors
+/// [`Error::RecordsLost`], [`Error::Database`].
+pub(crate) fn refuse_lost(database: &mut dyn Database) -> Result<(), Error> {
+    match lost_table(database)? {
+        Some(table) => Err(Error::RecordsLost { table }),
+        None => Ok(()),
+    }
+}
+
 /// Returns a table that was there and is gone. Created anew, it would look as if nothing had ever
 /// been in it; without [`SETTINGS`], a new salt would hide what the others hold.
-pub(crate) fn lost_table(database: &mut dyn Database) -> Result<Option<&'static str>, Error> {
+fn lost_table(database: &mut dyn Database) -> Result<Option<&'static str>, Error> {
     let salt = match setting(database, SALT) {
         Err(Error::NotInstalled) => None,
         salt => salt?,

@@ -17,7 +17,7 @@ use crate::database::value::Value;
 use crate::database::{Database, DatabaseErrorKind, Vocabulary};
 use crate::error::{Doing as _, Error};
 use crate::records::hold::cohort;
-use crate::records::installation::lost_table;
+use crate::records::installation::refuse_lost;
 use crate::records::subject::{Naming, SubjectKey};
 use crate::schema::{Pseudo, Schema};
 
@@ -250,9 +250,9 @@ impl<D: Database> Transactions<D> {
             Error::Database { source, .. } => source.kind == DatabaseErrorKind::Absent,
             _ => false,
         };
-        let lost = is_absent.then(|| lost_table(&mut self.database.database));
+        let lost = is_absent.then(|| refuse_lost(&mut self.database.database));
         match lost {
-            Some(Ok(Some(table))) => Error::RecordsLost { table },
+            Some(Err(lost @ Error::RecordsLost { .. })) => lost,
             _ => error,
         }
     }
