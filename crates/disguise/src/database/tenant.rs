@@ -162,9 +162,17 @@ pub(crate) trait TenantConnection: Database {
     /// constraint.
     fn refusal(&self) -> Option<&str>;
 
-    /// Returns the error for `rows` that the database skipped without an error: they count as
-    /// refused by a constraint.
-    fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError;
+    /// Returns the error for rows that the database refuses without saying so, with the reason that
+    /// [`Self::refusal`] tells from then on: they count as refused by a constraint.
+    fn refuse(&mut self, message: String) -> DatabaseError;
+
+    /// Returns the error for `rows` that the database skipped without an error.
+    fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError {
+        let counted = if rows == 1 { "row" } else { "rows" };
+        self.refuse(format!(
+            "table {table}: the database passed over {rows} {counted} without an error, as a trigger or a rule may let it, or a key with NULL in it"
+        ))
+    }
 }
 
 /// A connection and its tenant.
@@ -206,11 +214,7 @@ impl<D: Database> TenantConnection for TenantScoped<D> {
         self.refusal.as_deref()
     }
 
-    fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError {
-        let counted = if rows == 1 { "row" } else { "rows" };
-        let message = format!(
-            "table {table}: the database passed over {rows} {counted} without an error, as a trigger or a rule may let it, or a key with NULL in it"
-        );
+    fn refuse(&mut self, message: String) -> DatabaseError {
         self.refusal = Some(message.clone());
         DatabaseError {
             kind: DatabaseErrorKind::Constraint,

@@ -6,7 +6,7 @@ use probity_format::Timestamp;
 
 use super::accounts;
 use super::disguiser::Disguiser;
-use super::preview::{Preview, counted, placeholders};
+use super::preview::{Preview, placeholders};
 use super::unregister::rowless;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
@@ -21,6 +21,7 @@ use crate::records::tables::{PRINCIPALS, uninstalled};
 use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
+use crate::statements::table::counted;
 
 impl<D: Database> Preview<'_, D> {
     /// Returns a caution if the generator of placeholders' ids has no more values than there are
@@ -168,6 +169,7 @@ impl<D: Database> Preview<'_, D> {
             told.extend(self.keyless_rows(&steps)?);
         }
         told.extend(self.short_of_ids(&steps, user)?);
+        told.extend(self.unchangeable_rows(&steps)?);
         Ok(told)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::preview::{Preview, counted};
+use super::preview::Preview;
 use crate::database::Database;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::plan::step::Step;
 use crate::records::{registry, settings};
 use crate::schema::Pseudo;
-use crate::statements::table::{among, lists, select};
+use crate::statements::table::{among, counted, lists, select};
 
 /// The most registrations that are looked up at once.
 const PAGE: usize = 1_024;

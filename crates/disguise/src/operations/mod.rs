@@ -30,6 +30,7 @@ mod replay_obstacles;
 mod replay_strangers;
 mod reveal;
 mod schedule;
+mod unchangeable;
 mod unregister;
 mod update_list;
 mod written_id;

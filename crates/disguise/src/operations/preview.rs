@@ -15,7 +15,7 @@ use crate::schema::Pseudo;
 use crate::schema::generate::Generator;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::spec::{Kind, Spec};
-use crate::statements::table::{Inserted, found, insert, list, select};
+use crate::statements::table::{Inserted, counted, found, insert, list, select};
 use crate::transaction::audit::written;
 use crate::transaction::transactions::Transactions;
 
@@ -257,18 +257,6 @@ fn tried_placeholders<D: Database>(
         }
     }
     Ok(())
-}
-
-pub(super) fn counted(
-    database: &mut dyn TenantConnection,
-    sql: &str,
-    parameters: &[Value],
-) -> Result<u64, Error> {
-    let counted = database.query(sql, parameters).doing("counting rows")?;
-    Ok(match counted.first().and_then(|row| row.first()) {
-        Some(Value::Int(rows)) => rows.unsigned_abs(),
-        _ => 0,
-    })
 }
 
 /// Returns the number of placeholders that a decorrelation would make: one for each row, or group,

@@ -12,7 +12,7 @@ use crate::plan::step::Step;
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::Kind;
 use crate::statements::row::encoded;
-use crate::statements::table::{among, list, lists};
+use crate::statements::table::{among, count_of, list, lists};
 
 /// Rows that refer to rows about to be removed, while no step removes them or the reference: a
 /// disguise would be refused for them.
@@ -186,7 +186,7 @@ fn still_referring<'s>(
         parameters.append(&mut done.parameters);
     }
     let rows = database.query(&sql, &parameters);
-    Ok(counted(&rows.doing("counting references")?))
+    count_of(&rows.doing("counting references")?)
 }
 
 /// Returns whether a step of this kind leaves no reference by `key` in the rows that it takes.
@@ -238,7 +238,7 @@ pub(crate) fn refuse_cascade(
                 let others = rows.iter().filter(|row| !going.contains(&encoded(row)));
                 u64::try_from(others.count()).unwrap_or(u64::MAX)
             } else {
-                counted(&rows)
+                count_of(&rows)?
             };
             if rows > 0 {
                 return Err(Error::WouldCascade {
@@ -324,7 +324,7 @@ pub(crate) fn emptied(
                 let joined = declared.joined((&key.to_columns, &chosen.sql), of);
                 let sql = format!("SELECT COUNT(*) FROM {joined}");
                 let found = database.query(&sql, &chosen.parameters);
-                rows = rows.saturating_add(counted(&found.doing("counting references")?));
+                rows = rows.saturating_add(count_of(&found.doing("counting references")?)?);
             }
             if rows > 0 {
                 return Ok(Some(Referring {
@@ -473,11 +473,4 @@ fn spoken(child: &ResolvedTable, key: &ForeignKey) -> String {
         _ => "columns",
     };
     format!("table {}, {word} {columns}", child.name)
-}
-
-fn counted(rows: &[Vec<Value>]) -> u64 {
-    match rows.first().and_then(|row| row.first()) {
-        Some(Value::Int(rows)) => rows.unsigned_abs(),
-        _ => 0,
-    }
 }

@@ -9,3 +9,4 @@ pub(crate) mod row;
 pub(crate) mod spelling;
 pub(crate) mod stored;
 pub(crate) mod table;
+pub(crate) mod unchangeable;

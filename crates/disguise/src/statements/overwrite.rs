@@ -10,6 +10,7 @@ use crate::schema::ResolvedTable;
 use crate::statements::outcome::are_same;
 use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::{among, lists, present, with};
+use crate::statements::unchangeable::refuse_unchangeable;
 
 /// A write to a row: its identity, and a new value for each column.
 #[derive(Clone)]
@@ -252,6 +253,7 @@ fn write_keys(
     let dialect = database.dialect();
     let own = database.tenancy().and(dialect, &table.name, &table.name);
     if dialect == Dialect::Sqlite {
+        refuse_unchangeable(database, table, columns, writes)?;
         return update_each(database, (table, &own), columns, writes);
     }
     let keys = table.identity.len();

@@ -101,6 +101,26 @@ pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
     parameters
 }
 
+/// Returns the count that a query gives, of rows.
+pub(crate) fn counted(
+    database: &mut dyn TenantConnection,
+    sql: &str,
+    parameters: &[Value],
+) -> Result<u64, Error> {
+    let rows = database.query(sql, parameters).doing("counting rows")?;
+    count_of(&rows)
+}
+
+/// Returns the count in the only row of an answer.
+pub(crate) fn count_of(rows: &[Vec<Value>]) -> Result<u64, Error> {
+    match rows.first().and_then(|row| row.first()) {
+        Some(Value::Int(count)) => Ok(count.unsigned_abs()),
+        _ => Err(Error::Defect {
+            what: "the database counted rows, and the answer is no number",
+        }),
+    }
+}
+
 /// Returns the rows that `chosen` selects, at most `most` of them.
 pub(crate) fn select(
     database: &mut dyn TenantConnection,

@@ -69,6 +69,8 @@ macro_rules! for_every_claim {
             a_circle_of_several_people_over_a_column_worked_out_is_seen
             a_row_that_referred_to_nothing_comes_back_without_the_reference
             a_row_that_referred_to_nothing_pays_for_no_row_of_others
+            a_row_without_its_row_of_the_same_table_is_foretold_and_named
+            a_row_that_lost_its_row_of_the_same_table_keeps_no_other_away
             bits_are_tenants_like_other_numbers
             a_value_that_an_update_makes_a_row_comes_back_as_one
             another_salt_than_the_databases_own_is_refused
@@ -528,6 +530,7 @@ mod threads;
 mod together;
 mod trigger_refusals;
 mod two_comparisons;
+mod unchangeable;
 mod unclaimed;
 mod under_placeholders;
 mod unfit_owners;
@@ -613,6 +616,7 @@ pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use trigger_refusals::*;
 pub(crate) use two_comparisons::*;
+pub(crate) use unchangeable::*;
 pub(crate) use unclaimed::*;
 pub(crate) use under_placeholders::*;
 pub(crate) use unfit_owners::*;
