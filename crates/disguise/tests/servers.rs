@@ -19,6 +19,8 @@ mod of_postgres;
 mod of_postgres_circles;
 #[path = "peculiar/postgres_elsewhere.rs"]
 mod of_postgres_elsewhere;
+#[path = "peculiar/settings.rs"]
+mod of_settings;
 #[macro_use]
 mod suite;
 
@@ -200,6 +202,7 @@ fn tables_as_mariadb_alone_has_them() {
     of_mariadb::versions_are_noted_and_their_tables_are_no_exception();
     of_mariadb::rows_with_an_enumeration_in_the_key_are_all_taken();
     of_mariadb::a_key_with_the_beginning_of_a_version_names_no_row();
+    of_settings::no_setting_of_mariadb_hides_rows_or_lets_them_in();
 }
 
 #[test]
@@ -233,6 +236,7 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres_elsewhere::a_row_of_an_heir_is_no_row_to_refer_to();
     of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
     of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();
+    of_settings::the_form_of_values_is_no_setting_of_postgres();
 }
 
 /// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.

@@ -1,6 +1,7 @@
 //! `MariaDB` and `MySQL`, through their synchronous client.
 
 mod catalog;
+mod settings;
 
 use std::ops::ControlFlow;
 
@@ -8,6 +9,7 @@ use mysql::consts::{CapabilityFlags, ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
+use self::settings::settle;
 use super::opening::{
     ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
@@ -22,19 +24,6 @@ const SIGNALLED: &str = "45000";
 
 /// The collation number of binary columns.
 const BINARY: u16 = 63;
-
-/// The settings of every connection. No value is cut or replaced silently. A zero stays a zero, and
-/// a date of zeros, or a day that its month lacks, can be written back. Times do not depend on the
-/// time zone of the server.
-const SETTINGS: &str = "SET NAMES utf8mb4, \
-     SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
-     SESSION time_zone = '+00:00', \
-     SESSION sql_safe_updates = 0, \
-     SESSION group_concat_max_len = 1048576";
-const SERIALIZABLE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
-
-/// A setting of `MariaDB`, which otherwise turns long lists into joins that lose the index.
-const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 0";
 
 /// A connection to a `MariaDB` or `MySQL` server.
 pub struct Mysql {
@@ -103,15 +92,7 @@ impl Mysql {
     /// Logs in and makes the settings of every connection.
     fn settled(options: Opts) -> Result<Self, DatabaseError> {
         let mut connection = Conn::new(options.clone()).map_err(unconnected)?;
-        connection.query_drop(SETTINGS).map_err(refused)?;
-        connection.query_drop(SERIALIZABLE).map_err(refused)?;
-        let server: Option<String> = connection
-            .query_first("SELECT VERSION()")
-            .map_err(refused)?;
-        let mariadb = server.is_some_and(|server| server.contains("MariaDB"));
-        if mariadb {
-            connection.query_drop(MARIADB_SETTINGS).map_err(refused)?;
-        }
+        let mariadb = settle(&mut connection)?;
         Ok(Self {
             connection,
             options,

@@ -1,6 +1,7 @@
 //! `PostgreSQL`, through its synchronous client; the client's runtime stays inside it.
 
 mod catalog;
+mod settings;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -11,6 +12,7 @@ use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
+use self::settings::settle;
 use super::opening::{
     ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
@@ -94,12 +96,7 @@ impl Postgres {
     /// Logs in and makes the settings of every connection.
     fn settled(config: Config) -> Result<Self, DatabaseError> {
         let mut client = config.connect(NoTls).map_err(unconnected)?;
-        // Values are sent as text, so its form must not depend on the server's settings. A plan
-        // made for a small table would still scan it once placeholders have filled it.
-        let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
-             SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning';
-             SET plan_cache_mode = force_custom_plan";
-        client.batch_execute(settings).map_err(refused)?;
+        settle(&mut client)?;
         Ok(Self {
             client,
             config,
