@@ -28,6 +28,8 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [SUBJECTS, SLOTS, ERASED];
 pub(crate) struct Erasures {
     /// Subjects that had no key left at some moment of the transaction.
     erasing: BTreeSet<Slot>,
+    /// Slots that were given to subjects since the last commit: no data of theirs was ever durable.
+    fresh: BTreeSet<Slot>,
     /// Slots of subjects that are in the tables no more, to be destroyed once that is durable.
     ended: Vec<Slot>,
     /// Slots that were destroyed, of which the file still says that they are to be.
@@ -135,6 +137,9 @@ impl<'txn> Owners<'txn> {
         let known = self.subjects.table()?.get(digest)?;
         if let Some(known) = known.and_then(|known| number(known.value())).map(Slot) {
             match self.keys(slots, known) {
+                // The subject had no key left and returns before the commit. What it had must not
+                // open by its new keys.
+                Ok(Some(_keys)) if self.is_given_up(known)? => self.end_slot(known, digest)?,
                 Ok(Some(_keys)) => return Ok(known),
                 // Older data was put back, of before the erasure of a subject that now comes back.
                 Ok(None) => {
@@ -170,6 +175,14 @@ impl<'txn> Owners<'txn> {
     /// Returns whether no key of its subject is left of a slot.
     fn is_unused(&self, slot: Slot) -> Result<bool, Fail> {
         Ok(self.row(slot)?.is_some_and(|row| row.count == 0))
+    }
+
+    /// Returns whether its subject has lost the last key since the last commit, of some that may be
+    /// durable.
+    fn is_given_up(&self, slot: Slot) -> Result<bool, Fail> {
+        let erasures = &*self.erasures;
+        let was_last = erasures.erasing.contains(&slot) && !erasures.fresh.contains(&slot);
+        Ok(was_last && self.is_unused(slot)?)
     }
 
     /// Removes a subject from the tables. Its slot is to be destroyed once that is durable.
@@ -231,6 +244,7 @@ impl<'txn> Owners<'txn> {
         };
         let table = self.in_use.table_mut()?;
         table.insert(id.as_slice(), row.encode().as_slice())?;
+        self.erasures.fresh.insert(slot);
         Ok(())
     }
 
@@ -266,6 +280,7 @@ impl<'txn> Owners<'txn> {
     /// Removes subjects without any key from the tables, and returns their slots. These are to be
     /// destroyed once the removal is durable. Notes about slots that were destroyed are removed.
     pub(crate) fn end(&mut self) -> Result<Vec<Slot>, Fail> {
+        self.erasures.fresh.clear();
         for slot in std::mem::take(&mut self.erasures.erasing) {
             let Some(Row {
                 count: 0, digest, ..

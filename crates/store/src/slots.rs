@@ -327,7 +327,7 @@ fn labelled(label: &[u8], slot: Slot) -> Vec<u8> {
 fn cut(length: u64, given: Slot) -> io::Error {
     let text = format!(
         "it has {length} bytes, and the data has given out keys up to byte {}: it was cut, or is an older copy; put back \
-         both files of the store from one backup, of one time; nothing was changed",
+         both files of the store from one backup, of one time; no data was changed",
         place(given)
     );
     io::Error::new(io::ErrorKind::InvalidData, text)

@@ -221,6 +221,41 @@ fn a_subjects_key_is_destroyed_before_the_erasure_is_answered() {
     assert!(!is_full(&opened(&path), "7"));
 }
 
+/// The key of a subject that returned before the commit stayed, and opened what it had in older data.
+#[test]
+fn a_subject_that_returns_at_once_gets_another_key() {
+    let first = "SET user:7:mail secret";
+    let returns: [&[&str]; 4] = [
+        &["DEL user:7:mail", "SET user:7:session new"],
+        &["MULTI", "DEL user:7:mail", "SADD user:7:set new", "EXEC"],
+        &["FLUSHALL", "SET user:7:session new"],
+        &[
+            "GETDEL user:7:mail",
+            "SET user:7:mail new",
+            "DEL user:7:mail",
+            "SET user:7:mail new",
+        ],
+    ];
+    for sync in [Sync::Always, Sync::EverySecond] {
+        for lines in returns {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("data");
+            let options = Options { sync, ..options() };
+            let store = Store::open(&path, options.clone()).unwrap();
+            ask(&store, &[first]);
+            store.close().unwrap();
+            let before = files(&path);
+            let store = Store::open(&path, options.clone()).unwrap();
+            ask(&store, lines);
+            store.close().unwrap();
+            put_back(&before, ".sealed");
+            let store = Store::open(&path, options).unwrap();
+            let left = ask(&store, &["GET user:7:mail"]);
+            assert_eq!(left, "$-1\r\n", "{sync:?} {lines:?}");
+        }
+    }
+}
+
 /// A key that is merely gone is damage and no erasure.
 #[test]
 fn keys_of_subjects_that_are_missing_or_changed_are_damage() {
