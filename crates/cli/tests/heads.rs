@@ -556,3 +556,26 @@ fn a_link_to_second_copies_that_are_out_of_reach_is_named() {
         }
     }
 }
+
+/// An older copy without its checkpoints was called a defect of the program, status 1: of the head
+/// in the second copy it was taken for granted that a frame names it.
+#[test]
+fn an_older_copy_without_checkpoints_is_a_rollback() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "cp -a audit older");
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    shell(at, "rm -r audit && mv older audit");
+    shell(
+        at,
+        "rm audit/streams/journal/checkpoint audit/streams/heads/checkpoint",
+    );
+    for command in [
+        &["append", "audit"][..],
+        &["append", "audit", "--accept-loss"],
+        &["stream", "create", "audit", "other"],
+    ] {
+        let (_, stderr) = probity(at, Some("kept"), command, 3);
+        assert!(stderr.contains("the log was rolled back"), "{stderr}");
+    }
+}

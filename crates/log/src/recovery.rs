@@ -346,10 +346,13 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Returns whether the head that counts is in a frame of `heads` that no head covers.
-    fn is_named_alone(&self) -> bool {
+    /// Returns whether the head of `size` frames counts, and is in a frame of `heads` that no head
+    /// covers.
+    fn is_named_alone(&self, size: u64) -> bool {
+        let mut named = self.uncovered.iter();
         let mut noted = self.noted.iter();
-        !self.uncovered.is_empty() && noted.any(|repair| repair.kind == RepairKind::Anchored)
+        named.any(|named| named.head.size() == size)
+            && noted.any(|repair| repair.kind == RepairKind::Anchored)
     }
 
     /// Returns whether the durable frames are there. Those of the journal must be. A shortened
@@ -539,7 +542,7 @@ impl<'a> Recovery<'a> {
                 place: position.path_of(self.name, found),
                 reason: "something else is in the place of the file".into(),
             },
-            End::Clean if self.is_named_alone() => self.unnamed(signed),
+            End::Clean if self.is_named_alone(signed) => self.unnamed(signed),
             End::Clean => LogError::RolledBack {
                 stream: self.name.to_string(),
                 found,
