@@ -51,6 +51,37 @@ impl Column {
         self.kind().starts_with("bit")
     }
 
+    /// Returns whether a column of `MariaDB` holds decimal numbers, which the server sends as texts.
+    pub(crate) fn is_decimal(&self) -> bool {
+        self.unbounded_kind().eq_ignore_ascii_case("decimal")
+    }
+
+    /// Returns how many digits a decimal number has in all, and behind the point.
+    pub(crate) fn digits(&self) -> Option<(u32, u32)> {
+        if !self.is_decimal() {
+            return None;
+        }
+        let (_, rest) = self.kind().split_once('(')?;
+        let (digits, rest) = rest.split_once(',')?;
+        let (decimals, _) = rest.split_once(')')?;
+        Some((digits.trim().parse().ok()?, decimals.trim().parse().ok()?))
+    }
+
+    /// Returns how a statement has `value` where it is compared with the column. `MariaDB` compares
+    /// a text with decimal numbers as a floating-point number, for which many of them are one.
+    pub(crate) fn mark(&self, dialect: Dialect, value: &Value) -> &'static str {
+        match value {
+            Value::Text(text)
+                if dialect == Dialect::Mysql
+                    && self.is_decimal()
+                    && text.parse().is_ok_and(|it: f64| it.is_finite()) =>
+            {
+                "CAST(? AS DECIMAL(65,30))"
+            }
+            _ => "?",
+        }
+    }
+
     /// Returns whether values are whole numbers for the database.
     pub(crate) fn is_number(&self, dialect: Dialect) -> bool {
         self.is_integer() || (dialect == Dialect::Mysql && self.is_bits())
@@ -78,6 +109,9 @@ impl Column {
     /// the column.
     pub(crate) fn compared(&self, dialect: Dialect, value: &Value) -> Value {
         match (dialect, value) {
+            (Dialect::Mysql, Value::Text(text)) if self.is_number(dialect) || self.is_decimal() => {
+                whole_number(text).unwrap_or_else(|| value.clone())
+            }
             (_, Value::Null | Value::Bytes(_)) | (Dialect::Mysql, _) => value.clone(),
             (Dialect::Sqlite, _) => self.with_affinity(value),
             (Dialect::Postgres, _) if self.can_hold(value.to_string().trim()) => value.clone(),
@@ -232,6 +266,13 @@ impl Affinity {
             Self::Number
         }
     }
+}
+
+/// Returns the whole number that a text is the shortest spelling of.
+pub(crate) fn whole_number(text: &str) -> Option<Value> {
+    let signed = text.parse().ok().map(Value::Int);
+    let number = signed.or_else(|| text.parse().ok().map(Value::UInt))?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// Returns the digits of a whole number that another type writes with a point or an exponent; the

@@ -7,6 +7,7 @@ use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error, SpecError};
 use crate::plan::cascade::{Referring, Whom, left_behind};
+use crate::plan::decimal_keys;
 use crate::plan::likeness::{Spellings, declared};
 use crate::plan::step::{PlanContext, SCOPE, Step, are_many};
 use crate::spec::redact::Redactors;
@@ -42,7 +43,26 @@ impl<D: Database> Planner<'_, D> {
             self.planned_by_id(spec, (named, &spellings), owners)?
         };
         self.refuse_strange_values(&steps, owners.is_some())?;
+        self.refuse_inexact_keys(&steps)?;
         Ok(steps)
+    }
+
+    /// Refuses rows that a statement could take for others.
+    fn refuse_inexact_keys(&mut self, steps: &[Step]) -> Result<(), Error> {
+        let (_, live) = self.open.application.described()?;
+        let place = (self.open.database.dialect(), &self.open.database.tenancy);
+        let asked = steps.iter().filter_map(|step| {
+            let table = live.table(&step.table)?;
+            let asked = decimal_keys::of_many_digits(place, table, step)?;
+            Some((asked, decimal_keys::refusal(table)))
+        });
+        for (asked, what) in asked.collect::<Vec<_>>() {
+            let rows = self.open.database.query(&asked.sql, &asked.parameters);
+            if !rows.doing("looking at keys")?.is_empty() {
+                return Err(Error::Value { what });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the steps of `spec`, whose rows name the owners as their ids do, or as `spellings`.

@@ -7,7 +7,7 @@ use crate::database::column::Affinity;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
-use crate::database::{Column, Dialect, NAME_BYTES_MAX, placeholders};
+use crate::database::{Column, Dialect, NAME_BYTES_MAX};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 
 /// Values that stand for the owners meant in columns of another comparison, by table and column.
@@ -246,10 +246,11 @@ impl PlanContext<'_> {
             naming.map_or_else(|| "id".to_owned(), |it| it.scoped(self.dialect))
         });
         let owners = table.catalog.compared(self.dialect, column, owners);
-        let mut among = listed(quoted, &owners, scope.as_deref());
+        let of = (self.dialect, table.catalog.column(column));
+        let mut among = listed(quoted, of, &owners, scope.as_deref());
         let key = (table.name.clone(), column.to_owned());
         if let Some(others) = self.spellings.get(&key).filter(|it| !it.is_empty()) {
-            let more = listed(quoted, others, None);
+            let more = listed(quoted, of, others, None);
             among.sql = format!("({} OR {})", among.sql, more.sql);
             among.parameters.extend(more.parameters);
         }
@@ -259,7 +260,12 @@ impl PlanContext<'_> {
 
 /// Returns the condition that a column holds one of `ids`, or of those in the temporary table, in the
 /// form that `scope` gives them.
-pub(crate) fn listed(quoted: &str, ids: &[Value], scope: Option<&str>) -> Fragment {
+pub(crate) fn listed(
+    quoted: &str,
+    (dialect, column): (Dialect, Option<&Column>),
+    ids: &[Value],
+    scope: Option<&str>,
+) -> Fragment {
     if let Some(id) = scope {
         return Fragment {
             sql: format!("{quoted} IN (SELECT {id} FROM {SCOPE})"),
@@ -267,9 +273,14 @@ pub(crate) fn listed(quoted: &str, ids: &[Value], scope: Option<&str>) -> Fragme
         };
     }
     Fragment {
-        sql: format!("{quoted} IN ({})", placeholders(ids.len())),
+        sql: format!("{quoted} IN ({})", marks(dialect, column, ids)),
         parameters: ids.to_vec(),
     }
+}
+
+fn marks(dialect: Dialect, column: Option<&Column>, ids: &[Value]) -> String {
+    let mark = |id: &Value| column.map_or("?", |column| column.mark(dialect, id));
+    ids.iter().map(mark).collect::<Vec<_>>().join(",")
 }
 
 /// Returns the number that a text of `PostgreSQL` spells, and NULL for any other text.
@@ -361,7 +372,8 @@ impl Naming<'_> {
         let scope = are_many.then(|| self.scoped(dialect));
         let mut meant = self.chosen((dialect, tenancy), owners, scope.as_deref());
         let by_id = self.same(dialect, &format!("u.{id}"), &format!("p.{column}"), self.id);
-        let own = listed(&format!("u.{id}"), owners, are_many.then_some("id"));
+        let of = (dialect, Some(self.id));
+        let own = listed(&format!("u.{id}"), of, owners, are_many.then_some("id"));
         let others = tenancy.and(dialect, self.users, "u");
         let rows = tenancy.and(dialect, &self.table.name, "p");
         meant.sql = format!(
@@ -387,7 +399,8 @@ impl Naming<'_> {
             .iter()
             .map(|it| self.column.compared(dialect, it))
             .collect();
-        let chosen = listed(&format!("{table}.{column}"), &values, scope);
+        let of = (dialect, Some(self.column));
+        let chosen = listed(&format!("{table}.{column}"), of, &values, scope);
         let mut chosen = tenancy.bound(dialect, &self.table.name, &chosen);
         let exact = exact(dialect, &format!("{table}.{column}"));
         let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);

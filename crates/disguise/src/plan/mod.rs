@@ -3,6 +3,7 @@
 pub(crate) mod cascade;
 pub(crate) mod caution;
 mod closed_circles;
+pub(crate) mod decimal_keys;
 mod doubtful_rows;
 mod emptied_keys;
 mod identity;

@@ -80,6 +80,8 @@ macro_rules! for_every_claim {
             what_a_trigger_keeps_is_not_forgotten
             rows_with_bits_as_keys_are_found_by_them
             bits_are_ids_like_other_numbers
+            an_id_of_many_digits_is_one_person
+            keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew
             a_circle_of_one_person_to_a_column_worked_out_goes_back
@@ -472,6 +474,7 @@ mod composing;
 mod conformance;
 mod credentials;
 mod decay;
+mod decimal_ids;
 mod draft;
 mod drafting;
 mod emptying;
@@ -559,6 +562,7 @@ pub(crate) use composing::*;
 pub(crate) use conformance::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
+pub(crate) use decimal_ids::*;
 pub(crate) use draft::*;
 pub(crate) use drafting::*;
 pub(crate) use emptying::*;

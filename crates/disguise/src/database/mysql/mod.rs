@@ -14,6 +14,7 @@ use super::opening::{
     ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
 use super::{Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words, wording};
+use crate::database::column::whole_number;
 use crate::database::value::Value;
 
 /// Prepared statements kept.
@@ -268,7 +269,11 @@ fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseEr
         mysql::Value::Bytes(bytes) if is_binary(column) => Value::Bytes(bytes),
         mysql::Value::Bytes(bytes) => {
             let text = String::from_utf8(bytes);
-            Value::Text(text.map_err(|_bytes| DatabaseError::of_bytes_in(&column.name_str()))?)
+            let text = text.map_err(|_bytes| DatabaseError::of_bytes_in(&column.name_str()))?;
+            // A text beside other values would be compared as a floating-point number.
+            let is_decimal = column.column_type() == ColumnType::MYSQL_TYPE_NEWDECIMAL;
+            let number = is_decimal.then(|| whole_number(&text)).flatten();
+            number.unwrap_or(Value::Text(text))
         }
     })
 }

@@ -7,7 +7,7 @@ use super::Open;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::update::number_bits;
+use crate::execute::update::as_numbers;
 use crate::records::bag::Bag;
 use crate::records::principal::Reached;
 use crate::records::section::{Change, Section};
@@ -183,7 +183,7 @@ fn again(
 ) -> Result<Bag, Error> {
     let bag = reached.read(database)?;
     let mut bag = bag.ok_or_else(|| reached.unreadable())?;
-    number_bits(live, database.dialect(), &mut bag.sections);
+    as_numbers(live, database.dialect(), &mut bag.sections);
     Ok(bag)
 }
 

@@ -1,14 +1,14 @@
 //! Updates of rows that are disguised meanwhile. They are recorded in order. A record that is
 //! opened for a reveal goes through those that came after it.
 
-mod bits;
 mod mapping;
+mod numbers;
 mod records;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::bits::number_bits;
 pub use self::mapping::Mapping;
+pub(crate) use self::numbers::as_numbers;
 pub(crate) use self::records::Updates;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;

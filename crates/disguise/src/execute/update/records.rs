@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Recorded, Row, Update, number_bits};
+use super::{Recorded, Row, Update, as_numbers};
 use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -59,7 +59,7 @@ impl Updates<'_> {
         bag: &mut Bag,
         known: u32,
     ) -> Result<(), Error> {
-        number_bits(self.live, database.dialect(), &mut bag.sections);
+        as_numbers(self.live, database.dialect(), &mut bag.sections);
         let since = usize::try_from(known).unwrap_or(usize::MAX);
         let Some(since @ [_, ..]) = self.recorded.get(since..) else {
             return Ok(());
