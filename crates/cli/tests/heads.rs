@@ -579,3 +579,36 @@ fn an_older_copy_without_checkpoints_is_a_rollback() {
         assert!(stderr.contains("the log was rolled back"), "{stderr}");
     }
 }
+
+/// A file of any name in the folder of second copies passed for a comparison: an older copy of the
+/// log was exported, and a proof made of it, with status 0.
+#[test]
+fn a_file_that_is_no_stream_of_the_log_is_no_second_copy() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "cp -a audit older");
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    shell(
+        at,
+        "rm -r audit && mv older audit && rm kept/* && echo x > kept/x",
+    );
+    for command in [
+        &["export", "audit", "--format", "jsonl"][..],
+        &["prove", "audit", "--index", "0", "-o", "proof"],
+        &["keys", "chain", "audit", "-o", "chain"],
+        &["stream", "list", "audit"],
+    ] {
+        let (_, stderr) = probity(at, Some("kept"), command, 1);
+        assert!(stderr.contains("there is no second copy"), "{stderr}");
+    }
+    // A damaged copy of a stream is a fault.
+    for name in ["journal", "default", "heads"] {
+        shell(at, &format!("rm -f kept/* && echo x > kept/{name}"));
+        probity(
+            at,
+            Some("kept"),
+            &["export", "audit", "--format", "jsonl"],
+            3,
+        );
+    }
+}

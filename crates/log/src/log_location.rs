@@ -42,14 +42,24 @@ impl LogLocation {
         &self.heads_path
     }
 
-    /// Returns whether the place of the heads holds a second copy of any. Without one an older copy
-    /// of the log cannot be told from the newest.
+    /// Returns whether the place of the heads holds a second copy of any stream of the log. Without
+    /// one an older copy of the log cannot be told from the newest. Other files are no copies: one
+    /// of any name would pass for a comparison.
     ///
     /// # Errors
     /// [`LogError::Storage`].
     pub fn hold_heads(&self) -> Result<bool, LogError> {
         let heads = Heads::new(Files::of_heads(self, &Options::default()));
-        for name in self.copied()? {
+        let mut copied = self.copied()?;
+        match Files::of_log(self, &Options::default()).list("streams") {
+            // Readers name what is in the place of the folder.
+            Err(error) if is_strange(&error) => {}
+            streams => {
+                let streams = streams?;
+                copied.retain(|name| streams.iter().any(|it| it == name.as_str()));
+            }
+        }
+        for name in copied {
             if unless_strange(heads.load(&name))?.is_some_and(|note| !note.is_empty()) {
                 return Ok(true);
             }
