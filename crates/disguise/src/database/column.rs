@@ -213,6 +213,27 @@ impl Column {
         ["UUID", "INET4", "INET6"].contains(&own.as_str()) && own != others && !is_read
     }
 
+    /// Returns the type of `PostgreSQL` without a bound: a cast to the declared one cuts off what is too
+    /// long, where the column refuses it.
+    pub(crate) fn unbounded(&self) -> String {
+        let declared = &self.declared;
+        let bounded = [
+            ("character varying(", "character varying"),
+            ("character(", "bpchar"),
+            ("bit varying(", "bit varying"),
+            ("bit(", "bit varying"),
+            ("numeric(", "numeric"),
+        ];
+        let bounded = bounded
+            .iter()
+            .find(|(start, _)| declared.starts_with(start));
+        match (bounded, declared.split_once(')')) {
+            (Some((_, kind)), Some((_, rest))) => format!("{kind}{rest}"),
+            _ if declared == "bit" => "bit varying".to_owned(),
+            _ => declared.clone(),
+        }
+    }
+
     /// Returns the type without a length.
     pub(crate) fn unbounded_kind(&self) -> &str {
         let kind = self.kind();

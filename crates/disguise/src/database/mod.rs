@@ -5,6 +5,7 @@ pub(crate) mod column;
 pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod narrowing;
 mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -93,7 +94,7 @@ impl Dialect {
     /// Returns a parameter with a column's type, for places where the database cannot infer it.
     pub(crate) fn typed(self, column: Option<&Column>) -> String {
         match (self, column) {
-            (Self::Postgres, Some(column)) => format!("?::{}", column.declared),
+            (Self::Postgres, Some(column)) => format!("?::{}", column.unbounded()),
             _ => "?".to_owned(),
         }
     }

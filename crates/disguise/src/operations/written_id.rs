@@ -84,7 +84,10 @@ fn written_in(live: &ResolvedSchema, dialect: Dialect, column: &str, text: &str)
         return bytes_of(digits).map(Value::Bytes);
     }
     let Some(column) = column.filter(|column| column.is_number(dialect)) else {
-        return Some(Value::from(text));
+        // No statement would find what the column cannot hold, as `NaN` among numbers.
+        let value = Value::from(text);
+        let is_held = column.is_none_or(|it| !it.compared(dialect, &value).is_null());
+        return is_held.then_some(value);
     };
     let number: i128 = text.parse().ok()?;
     if !column.integers(dialect).contains(&number) {

@@ -9,7 +9,7 @@ use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
 use crate::statements::outcome::are_same;
 use crate::statements::stored::{Stored, holds, stored};
-use crate::statements::table::{among, lists, present, with};
+use crate::statements::table::{among, lists, narrowed, present, with};
 use crate::statements::unchangeable::refuse_unchangeable;
 
 /// A write to a row: its identity, and a new value for each column.
@@ -51,6 +51,17 @@ pub(crate) fn try_update_keys(
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
+    let dialect = database.dialect();
+    let narrow = columns.iter().enumerate().find(|(at, name)| {
+        let column = table.catalog.column(name);
+        let mut values = writes.iter().filter_map(|it| it.values.get(*at));
+        column.is_some_and(|column| values.any(|it| column.would_change(dialect, it)))
+    });
+    if let Some((_, column)) = narrow {
+        let source = database.refuse(narrowed(table, column));
+        let doing = "updating rows";
+        return Err(Error::Database { doing, source });
+    }
     update_as_given(database, table, columns, writes, attempt)
 }
 

@@ -261,6 +261,9 @@ pub(crate) fn try_insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
+    if would_change(database, table, columns, rows) {
+        return Ok(Inserted::Refused);
+    }
     let done = attempt_insertion(database, table, columns, rows)?;
     let Done::Passed(left) = done else {
         return Ok(done.outcome());
@@ -290,10 +293,40 @@ pub(crate) fn insert_together(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    if rows.len() > rows_max(columns.len()) {
+    if rows.len() > rows_max(columns.len()) || would_change(database, table, columns, rows) {
         return Ok(Inserted::Refused);
     }
     Ok(attempt_insertion(database, table, columns, rows)?.outcome())
+}
+
+/// Returns whether a column would store another amount or time than one of the rows has, which then
+/// counts as refused.
+fn would_change(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> bool {
+    let dialect = database.dialect();
+    let narrow = columns.iter().enumerate().find(|(at, name)| {
+        let column = table.catalog.column(name);
+        let mut values = rows.iter().filter_map(|row| row.get(*at));
+        column.is_some_and(|column| values.any(|it| column.would_change(dialect, it)))
+    });
+    if let Some((_, column)) = narrow {
+        database.refuse(narrowed(table, column));
+    }
+    narrow.is_some()
+}
+
+/// Returns the refusal of a value that a column would round or cut off.
+pub(crate) fn narrowed(table: &ResolvedTable, column: &str) -> String {
+    let declared = table.catalog.column(column).map(|it| it.declared.as_str());
+    format!(
+        "table {}, column {column}: its type ({}) holds less than the value has; give it the type that it had, or record an update",
+        table.name,
+        declared.unwrap_or_default()
+    )
 }
 
 fn attempt_insertion(

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{DisguiseId, Error};
 
-use super::schedule::Dice;
+use super::dice::Dice;
 use super::society::{Society, description};
 
 const PEOPLE: [i64; 3] = [1, 2, 3];

@@ -1,18 +1,14 @@
 //! Random schedules of disguises, reveals and writes of the application, held against the reference model.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "seeds come from the environment and are told"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
 use probity_disguise::{Credential, DisguiseId, Error, References, SecretKey, Suite, Value};
 
+use super::dice::{Dice, SeedOnPanic, seeds};
+use super::drawn_disguises::disguise;
 use super::forum::*;
-use super::model::{Cell, Model, Row, Step, Table};
+use super::model::{Cell, Model, Row, Table};
 
 /// Steps of one schedule, before everything is revealed.
 const STEPS: usize = 14;
@@ -30,91 +26,6 @@ const ROUNDS: usize = 6;
 const FOUND: [u64; 6] = [11_952, 13_269, 35_984, 41_341, 62_825, 90_533];
 /// The first placeholder's id that the generator of the forum draws.
 const PLACEHOLDER_MIN: i64 = 1_000_000;
-const MIXED: &str = r#"{"moderations": [
-  {"Remove": {"pred": "(id & 1) = 1", "from": ""}},
-  {"Decor": {"pred": "(id & 1) = 0", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id", "user_id"]}}],
-  "stories": [{"Modify": {"pred": "True", "from": "", "col": "is_moderated", "gen_value": {"ConstNum": 9}}}]}"#;
-
-/// A small generator of test schedules (xorshift), so that a failing seed can be run again.
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) const fn of(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(super) fn throw(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(sides).unwrap()).unwrap()
-    }
-
-    pub(super) fn pick<T: Clone>(&mut self, of: &[T]) -> Option<T> {
-        (!of.is_empty()).then(|| of[self.throw(of.len())].clone())
-    }
-}
-
-const fn every(_: i64) -> bool {
-    true
-}
-
-const fn is_odd(id: i64) -> bool {
-    id % 2 == 1
-}
-
-const fn is_even(id: i64) -> bool {
-    id % 2 == 0
-}
-
-/// Stories with an even last digit carry the tag of the hobby.
-const fn is_hobby(id: i64) -> bool {
-    id < 100 && id % 10 % 2 == 0
-}
-
-/// The disguises of the forum as the engine reads them and as the model does.
-fn disguise(kind: usize) -> (&'static str, Vec<Step>) {
-    use Step::{Overwrite, Remove, RemoveAccount, Replace};
-    use Table::{Moderations, Stories};
-    let both = &[0, 2];
-    match kind {
-        0 => (
-            GDPR,
-            vec![
-                Remove(Stories, every),
-                Replace(Moderations, both, None, every),
-                RemoveAccount,
-            ],
-        ),
-        1 => (
-            GDPR_REMOVE,
-            vec![
-                Remove(Moderations, every),
-                Remove(Stories, every),
-                RemoveAccount,
-            ],
-        ),
-        2 => (
-            ANON,
-            vec![
-                Replace(Moderations, both, None, every),
-                Replace(Stories, &[0], None, every),
-            ],
-        ),
-        3 => (GROUPED, vec![Replace(Stories, &[0], Some(1), every)]),
-        4 => (HOBBY, vec![Replace(Stories, &[0], None, is_hobby)]),
-        5 => (BLANK, vec![Overwrite(Stories, 1, None, every)]),
-        6 => (REMOVE_ALL, vec![Remove(Moderations, every)]),
-        _ => (
-            MIXED,
-            vec![
-                Remove(Moderations, is_odd),
-                Replace(Moderations, both, None, is_even),
-                Overwrite(Stories, 2, Some(9), every),
-            ],
-        ),
-    }
-}
 
 /// The forum beside its model.
 struct Pair {
@@ -595,7 +506,7 @@ fn held(seed: u64) -> u32 {
 }
 
 fn random_schedule(seed: u64, rows: u32, writes: bool) {
-    let _told = LoggedOperation(seed);
+    let _seed = SeedOnPanic(seed);
     let mut dice = Dice::of(seed);
     let mut pair = Pair::new(forum());
     if seed.is_multiple_of(HYBRID_SEEDS) {
@@ -618,7 +529,7 @@ fn random_schedule(seed: u64, rows: u32, writes: bool) {
 
 /// Two tenants with the same ids, whose steps come in any order; the application writes in both.
 fn random_schedule_of_tenants(seed: u64) {
-    let _told = LoggedOperation(seed);
+    let _seed = SeedOnPanic(seed);
     let mut dice = Dice::of(seed);
     let mut pairs = forums().map(Pair::new);
     for _ in 0..2 * STEPS {
@@ -635,27 +546,6 @@ pub(crate) fn random_schedules_of_two_tenants_do_what_two_models_say() {
     for seed in seeds(crate::SCHEDULES.div_ceil(6)) {
         random_schedule_of_tenants(seed);
     }
-}
-
-/// Tells the seed when a schedule ends in a panic.
-struct LoggedOperation(u64);
-
-impl Drop for LoggedOperation {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("seed {0}: set PROBITY_SEED={0} to run it alone", self.0);
-        }
-    }
-}
-
-/// The seeds to run: one from the environment, or `count`, beginning where the environment says.
-fn seeds(count: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
-    if let Some(seed) = number("PROBITY_SEED") {
-        return seed..seed + 1;
-    }
-    let first = number("PROBITY_SEED_FIRST").unwrap_or(0);
-    first..first + number("PROBITY_SCHEDULES").unwrap_or(count)
 }
 
 pub(crate) fn random_schedules_end_where_they_began() {

@@ -316,7 +316,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 1644 => Constraint,
                 // NOT NULL, foreign keys, CHECK, and values that do not fit.
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
-                1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
+                1264 | 1265 | 1292 | 1365 | 1366 | 1406 | 1411 | 1416 | 1690 | 4038 => Constraint,
                 1205 => Busy,
                 1020 | 1213 => Conflict,
                 1146 => Absent,

@@ -35,11 +35,9 @@ const WRONG_VALUE: &str = "invalid value for option";
 /// says only that a right is missing.
 const POLICIES: &str = "check_enable_rls";
 
-/// The codes of what a trigger raises, and of a value that its column does not take: it is the row
-/// that is refused, as by a constraint.
-const OF_THE_ROW: [&str; 7] = [
-    "P0001", "P0004", "22001", "22003", "22007", "22008", "22P02",
-];
+/// The codes of what a trigger raises, and of a text that is none of its type, as of queries and
+/// paths: it is the row that is refused, as by a constraint.
+const OF_THE_ROW: [&str; 3] = ["P0001", "P0004", "42601"];
 
 /// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
@@ -493,7 +491,8 @@ fn refused(error: postgres::Error) -> DatabaseError {
         // A statement prepared before a table changed is invalid; the next try prepares it again.
         STALE | "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
-        code if code.starts_with("23") => DatabaseErrorKind::Constraint,
+        // Constraints, and values that their columns do not take.
+        code if code.starts_with("23") || code.starts_with("22") => DatabaseErrorKind::Constraint,
         code if OF_THE_ROW.contains(&code) => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };

@@ -1,0 +1,321 @@
+//! Values that a column would store as others: its type holds fewer digits than they have, since it
+//! was narrowed. The database rounds such values or cuts them off without an error.
+
+use super::{Column, Dialect};
+use crate::database::value::Value;
+
+/// The digits behind the point of a second that `PostgreSQL` stores without a precision.
+const MICROSECONDS: u32 = 6;
+
+/// A decimal number: its digits without zeros at either end, and the power of ten of the last.
+#[derive(Debug, PartialEq, Eq)]
+struct Decimal {
+    is_negative: bool,
+    digits: String,
+    power: i64,
+}
+
+impl Decimal {
+    /// Reads digits with a point and an exponent.
+    fn read(text: &str) -> Option<Self> {
+        let (text, is_negative) = match text.strip_prefix('-') {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || !digits.bytes().all(|it| it.is_ascii_digit()) {
+            return None;
+        }
+        let exponent: i64 = exponent.parse().ok()?;
+        let kept = digits.trim_end_matches('0');
+        let places = i64::try_from(fraction.len()).ok()?;
+        let dropped = i64::try_from(digits.len() - kept.len()).ok()?;
+        let digits = kept.trim_start_matches('0').to_owned();
+        Some(match digits.as_str() {
+            "" => Self {
+                is_negative: false,
+                digits,
+                power: 0,
+            },
+            _ => Self {
+                is_negative,
+                digits,
+                power: exponent.checked_sub(places)?.checked_add(dropped)?,
+            },
+        })
+    }
+
+    /// Returns whether the number has digits below this power of ten.
+    const fn needs(&self, power: i64) -> bool {
+        !self.digits.is_empty() && self.power < power
+    }
+
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(number) => Self::read(&number.to_string()),
+            Value::UInt(number) => Self::read(&number.to_string()),
+            Value::Real(number) => Self::read(&format!("{number}")),
+            Value::Text(text) => Self::read(text),
+            Value::Null | Value::Bytes(_) => None,
+        }
+    }
+}
+
+impl Column {
+    /// Returns whether the column would store another amount or another time than `value`. Of a
+    /// value that is neither it is false: the database refuses what it cannot store.
+    pub(crate) fn would_change(&self, dialect: Dialect, value: &Value) -> bool {
+        if dialect == Dialect::Sqlite || matches!(value, Value::Null | Value::Bytes(_)) {
+            return false;
+        }
+        let kind = self.kind().to_ascii_lowercase();
+        if kind.ends_with("[]") || !self.members.is_empty() {
+            return false;
+        }
+        let base = kind.split('(').next().unwrap_or(&kind).trim();
+        match base {
+            "numeric" | "decimal" => scale(&kind)
+                .is_some_and(|scale| Decimal::of(value).is_some_and(|it| it.needs(-scale))),
+            "real" | "float" if base == kind => changes(value, |it| {
+                // Widened again, or in the fewest digits.
+                #[expect(clippy::cast_possible_truncation, reason = "the column does the same")]
+                let stored = it as f32;
+                [f64::from(stored).to_string(), stored.to_string()]
+            }),
+            "double precision" | "double" if base == kind => {
+                changes(value, |it| [it.to_string(), it.to_string()])
+            }
+            "date" => {
+                matches!(value, Value::Text(text) if is_clock(text) || time_of(text).is_some_and(is_not_zero))
+            }
+            "bytea" => matches!(value, Value::Text(text) if text.contains('\\')),
+            _ if kind.starts_with("time") || kind.starts_with("datetime") => {
+                matches!(value, Value::Text(text) if loses_time(dialect, &kind, text))
+            }
+            _ if self.is_integer() => Decimal::of(value).is_some_and(|it| it.needs(0)),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the digits behind the point of a type of decimal numbers; none where it has no bound.
+fn scale(kind: &str) -> Option<i64> {
+    let (_, rest) = kind.split_once('(')?;
+    let (inside, _) = rest.split_once(')')?;
+    match inside.split_once(',') {
+        Some((_, scale)) => scale.trim().parse().ok(),
+        None => Some(0),
+    }
+}
+
+/// Returns whether a number differs from both forms in which it would be read back.
+fn changes(value: &Value, stored: impl Fn(f64) -> [String; 2]) -> bool {
+    let number = match value {
+        Value::Real(number) => Some(*number),
+        other => other.to_string().parse().ok(),
+    };
+    let (Some(number), Some(given)) = (number, Decimal::of(value)) else {
+        return false;
+    };
+    let forms = stored(number);
+    !forms
+        .iter()
+        .any(|it| Decimal::read(it).as_ref() == Some(&given))
+}
+
+/// Returns what follows the day in a text that begins with one.
+fn time_of(text: &str) -> Option<&str> {
+    let (day, time) = text.split_once([' ', 'T'])?;
+    let is_day = day.contains('-') && day.bytes().all(|it| it.is_ascii_digit() || it == b'-');
+    is_day.then_some(time)
+}
+
+/// Returns whether a text is a time without a day.
+fn is_clock(text: &str) -> bool {
+    text.contains(':') && time_of(text).is_none()
+}
+
+/// Returns whether a time is another than midnight.
+fn is_not_zero(time: &str) -> bool {
+    let clock = time.split(['+', '-', 'B']).next().unwrap_or(time);
+    clock.bytes().any(|it| matches!(it, b'1'..=b'9'))
+}
+
+/// Returns whether a column of times keeps less than `text` says.
+fn loses_time(dialect: Dialect, kind: &str, text: &str) -> bool {
+    let is_of_day = kind.starts_with("time") && !kind.starts_with("timestamp");
+    if is_of_day && time_of(text).is_some() || !is_of_day && is_clock(text) {
+        return true;
+    }
+    let has_zone = text.rsplit_once(':').is_some_and(|_| {
+        let clock = time_of(text).unwrap_or(text);
+        clock.contains('+') || clock.get(1..).is_some_and(|it| it.contains('-'))
+    });
+    if dialect == Dialect::Postgres && is_of_day && has_zone && !kind.contains("with time zone") {
+        return true;
+    }
+    let without = match dialect {
+        Dialect::Mysql => 0,
+        _ => MICROSECONDS,
+    };
+    let kept = kind
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(')'));
+    let kept = kept.map_or(Ok(without), |(digits, _)| digits.trim().parse());
+    let Some((_, fraction)) = text.rsplit_once('.') else {
+        return false;
+    };
+    let digits: String = fraction.chars().take_while(char::is_ascii_digit).collect();
+    let digits = digits.trim_end_matches('0').len();
+    kept.is_ok_and(|kept: u32| usize::try_from(kept).is_ok_and(|kept| digits > kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(declared: &str) -> Column {
+        Column {
+            declared: declared.to_owned(),
+            ..Column::default()
+        }
+    }
+
+    #[test]
+    fn what_a_type_holds_whole_stays_and_nothing_else_does() {
+        let (maria, postgres) = (Dialect::Mysql, Dialect::Postgres);
+        let text = |it: &str| Value::from(it);
+        for (dialect, kind, whole, lost) in [
+            (
+                postgres,
+                "numeric(8,1)",
+                vec![
+                    text("12.50"),
+                    text("-7"),
+                    Value::Int(3),
+                    text("NaN"),
+                    text("1e3"),
+                ],
+                vec![text("12.55"), text("0.01")],
+            ),
+            (
+                postgres,
+                "numeric(8,-3)",
+                vec![text("100000"), text("0")],
+                vec![text("100001")],
+            ),
+            (
+                postgres,
+                "numeric",
+                vec![text("0.00000000000000000001")],
+                vec![],
+            ),
+            (
+                maria,
+                "decimal(5,0)",
+                vec![text("12.0"), Value::UInt(7)],
+                vec![text("12.4")],
+            ),
+            (
+                maria,
+                "int(11)",
+                vec![text("12.0"), Value::Real(3.0)],
+                vec![Value::Real(3.5), text("0.2")],
+            ),
+            (
+                postgres,
+                "real",
+                vec![
+                    Value::Real(0.1),
+                    Value::Real(f64::from(0.1_f32)),
+                    Value::Int(7),
+                ],
+                vec![Value::Real(0.123_456_789_01), Value::Int(16_777_217)],
+            ),
+            (
+                maria,
+                "float",
+                vec![Value::Real(f64::from(0.1_f32)), Value::Real(1e30)],
+                vec![Value::Real(1.0 / 3.0)],
+            ),
+            (
+                maria,
+                "double",
+                vec![Value::Real(1.0 / 3.0), text("0.1"), Value::Real(5e-324)],
+                vec![
+                    text("0.12345678901234567890"),
+                    Value::Int(9_007_199_254_740_993),
+                ],
+            ),
+            (
+                postgres,
+                "date",
+                vec![
+                    text("2026-01-20"),
+                    text("0044-03-15 BC"),
+                    text("2026-01-20 00:00:00"),
+                    text("infinity"),
+                ],
+                vec![text("2026-01-20 10:00:00"), text("30:00:00")],
+            ),
+            (
+                postgres,
+                "timestamp(0) without time zone",
+                vec![text("2026-01-20 10:00:00"), text("2026-01-20 10:00:00.000")],
+                vec![text("2026-01-20 10:00:00.5")],
+            ),
+            (
+                postgres,
+                "timestamp with time zone",
+                vec![text("2026-01-20 10:00:00.123456+00")],
+                vec![],
+            ),
+            (
+                maria,
+                "datetime",
+                vec![text("2026-01-20 10:00:00")],
+                vec![text("2026-01-20 10:00:00.5")],
+            ),
+            (
+                maria,
+                "datetime(3)",
+                vec![text("2026-01-20 10:00:00.123")],
+                vec![text("2026-01-20 10:00:00.1234")],
+            ),
+            (
+                maria,
+                "time(6)",
+                vec![text("-838:59:58.000001")],
+                vec![text("2026-01-20 10:00:00")],
+            ),
+            (
+                postgres,
+                "time without time zone",
+                vec![text("10:00:00.5")],
+                vec![text("10:00:00+02"), text("2026-01-20 10:00:00")],
+            ),
+            (
+                postgres,
+                "bytea",
+                vec![text("plain")],
+                vec![text("a\\101b")],
+            ),
+            (postgres, "text", vec![text("12.555")], vec![]),
+        ] {
+            for value in whole {
+                assert!(
+                    !column(kind).would_change(dialect, &value),
+                    "{kind} {value:?}"
+                );
+            }
+            for value in lost {
+                assert!(
+                    column(kind).would_change(dialect, &value),
+                    "{kind} {value:?}"
+                );
+            }
+        }
+    }
+}
