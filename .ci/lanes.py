@@ -1,4 +1,4 @@
-"""Runs the tests of the workspace side by side: most wait for disks and servers, not for a core.
+"""Runs tests of the workspace side by side: most wait for disks and servers, not for a core.
 
 Usage: lanes.py LANES [ARGUMENT...], the arguments being those of `cargo test`. Each test program
 runs in the folder of its crate, as cargo runs it, and prints when it has ended; then come the
@@ -15,7 +15,8 @@ import time
 
 # The programs that take longest start first, so that none of them is alone at the end.
 LONGEST = """
-    servers crash server schemas journal unsigned tamper sqlite prove foreign kill serve disguise
+    servers crash sqlite server memory kill schemas disguise tamper small damaged serve store sql
+    unsigned journal prove foreign
 """.split()
 
 

@@ -10,6 +10,11 @@ use crate::wait;
 const PAUSE_MILLISECONDS: u64 = 20;
 const PAUSES_MAX: u32 = 3_000;
 
+/// The folder that Linux keeps in memory, and the room that must be there: a server of a test takes
+/// up to 150 MB.
+const MEMORY: &str = "/dev/shm";
+const ROOM_MEGABYTES: u64 = 2_000;
+
 /// A running server; it and its folder end with the value.
 #[derive(Debug)]
 pub struct Server {
@@ -82,12 +87,29 @@ pub(crate) fn program(path: &Path, user: &str) -> Command {
     command
 }
 
-/// A folder that the server's own user may write to.
+/// A folder that the server's own user may write to, in memory where there is room: no test is
+/// about what a server keeps when the machine fails.
 pub(crate) fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = if has_room(MEMORY) {
+        tempfile::tempdir_in(MEMORY).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    };
     let opened = Command::new("chmod").arg("777").arg(folder.path()).status();
     assert!(opened.unwrap().success());
     folder
+}
+
+/// True if the file system at `folder` can take all servers that tests start at once.
+fn has_room(folder: &str) -> bool {
+    let mut asked = Command::new("df");
+    asked.args(["--output=avail", "--block-size=1M", folder]);
+    let Ok(output) = asked.output() else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let free = text.lines().last().and_then(|it| it.trim().parse().ok());
+    free.is_some_and(|free: u64| free >= ROOM_MEGABYTES)
 }
 
 /// Starts `command` and waits until `answers`.

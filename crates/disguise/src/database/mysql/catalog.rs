@@ -26,11 +26,7 @@ const COLUMNS: &str = "
       FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
      ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
-const KEYS: &str = "
-    SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS
-     WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = 'PRIMARY'
-     ORDER BY TABLE_NAME, SEQ_IN_INDEX";
-
+/// The unique keys, the primary ones among them: each reading of this view opens all tables.
 const UNIQUE_KEYS: &str = "
     SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, 'u', '' FROM information_schema.STATISTICS
      WHERE TABLE_SCHEMA = DATABASE() AND NON_UNIQUE = 0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX";
@@ -170,28 +166,32 @@ impl Mysql {
                 });
             }
         }
-        note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
+        let unique = self.query(UNIQUE_KEYS, &[])?;
+        note_primary_keys(&mut catalog, &primary(&unique));
         for (name, end) in ends {
             if let Some(table) = catalog.get_mut(&name) {
                 cut_versions(table, &end);
             }
         }
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
-        self.read_constraints(&mut catalog)?;
+        self.read_constraints(&mut catalog, &unique)?;
         self.read_foreign_keys(&mut catalog)?;
         self.read_referrers(&mut catalog)?;
         Ok(catalog)
     }
 
-    fn read_constraints(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+    fn read_constraints(
+        &mut self,
+        catalog: &mut Catalog,
+        unique: &[Vec<Value>],
+    ) -> Result<(), DatabaseError> {
         let checks = if self.mariadb {
             CHECKS
         } else {
             CHECKS_OF_MYSQL
         };
-        let unique = self.query(UNIQUE_KEYS, &[])?;
-        note_unique_keys(catalog, &unique);
-        note_constraints(catalog, &unique);
+        note_unique_keys(catalog, unique);
+        note_constraints(catalog, unique);
         for sql in [checks, REFERENCES] {
             note_constraints(catalog, &self.query(sql, &[])?);
         }
@@ -206,6 +206,10 @@ impl Mysql {
     }
 
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let keys = self.query(FOREIGN_KEYS, &[])?;
+        if keys.is_empty() {
+            return Ok(());
+        }
         let rules = self.query(RULES, &[])?;
         let rule = |table: &Value, name: &Value| {
             let found = rules.iter().find_map(|row| match row.as_slice() {
@@ -218,7 +222,7 @@ impl Mysql {
             found.unwrap_or((OnDelete::Change, OnUpdate::Empty))
         };
         let mut last = None;
-        for row in self.query(FOREIGN_KEYS, &[])? {
+        for row in keys {
             let [table, name, own, target, other] = row.as_slice() else {
                 continue;
             };
@@ -320,6 +324,17 @@ impl Mysql {
         }
         self.query(&format!("{VERSION} ORDER BY 1, 2"), &[])
     }
+}
+
+/// Returns the table and the column of each row of [`UNIQUE_KEYS`] that is of a primary key.
+fn primary(unique: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let of_primary = |row: &Vec<Value>| match row.as_slice() {
+        [table, Value::Text(key), column, ..] if key == "PRIMARY" => {
+            Some(vec![table.clone(), column.clone()])
+        }
+        _ => None,
+    };
+    unique.iter().filter_map(of_primary).collect()
 }
 
 /// Returns the values of `enum('a','b')`.
