@@ -78,6 +78,8 @@ macro_rules! for_every_claim {
             a_value_that_its_column_would_change_is_kept
             a_value_of_another_type_keeps_one_row_back
             an_id_is_not_cut_to_that_of_another_person
+            a_condition_of_an_update_compares_as_the_table_does
+            a_mapping_that_cannot_be_read_is_refused_at_once
             keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use probity_disguise::{
-    Engine, Error, KeptReason, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update,
+    Dialect, Engine, Error, KeptReason, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update,
     UpdateError, Value,
 };
 
@@ -340,6 +340,64 @@ pub(crate) fn a_value_that_an_update_makes_a_row_comes_back_as_one() {
             society.numbers("SELECT COUNT(*) FROM contacts"),
             [4],
             "{value}"
+        );
+    }
+}
+
+/// A row that the database kept under the condition of a migration was dropped by a reveal: a value by
+/// itself has neither the type nor the collation of its column.
+pub(crate) fn a_condition_of_an_update_compares_as_the_table_does() {
+    let (nocase, insensitive) = match crate::connect().dialect() {
+        Dialect::Sqlite => (" COLLATE NOCASE", true),
+        Dialect::Mysql => (" COLLATE utf8mb4_general_ci", true),
+        _ => ("", false),
+    };
+    for (condition, keeps) in [
+        ("k = '7'", true),
+        ("k IN ('7', '8')", true),
+        ("b = 'xy'", insensitive),
+        ("b BETWEEN 'xx' AND 'xz'", insensitive),
+        ("substr(b, 1, 1) = 'X'", true),
+        ("trim(b) = 'XY'", true),
+    ] {
+        let statements = [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+            format!(
+                "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, k BIGINT, b VARCHAR(20){nocase})"
+            ),
+            "INSERT INTO people VALUES (1, 'one')".to_owned(),
+            "INSERT INTO posts VALUES (10, 1, 7, 'XY')".to_owned(),
+        ];
+        let tables = "[tables.posts]\nowners = [\"who\"]\n[[remove]]\ntable = \"posts\"\n";
+        let mut society = Society::of(&statements, &description(tables), &[1]);
+        let id = society.leave(1);
+        let mapping = format!(
+            "[[update]]\nname = \"some\"\ntable = \"posts\"\n[[update.into]]\ntable = \"posts\"\nrest = true\nwhere = \"{condition}\"\n"
+        );
+        let mapping = Mapping::parse(&mapping).unwrap();
+        society.engine.updates().record(&mapping, time()).unwrap();
+        society.reveal(1, id);
+        let expected: &[i64] = if keeps { &[10] } else { &[] };
+        assert_eq!(
+            society.numbers("SELECT id FROM posts"),
+            expected,
+            "{condition}"
+        );
+    }
+}
+
+/// A mapping that no reveal could read was recorded, and every reveal that met it failed.
+pub(crate) fn a_mapping_that_cannot_be_read_is_refused_at_once() {
+    let mut forum = forum();
+    for expression in ["load(url)", "url ||", "upper(url", "(SELECT 1)"] {
+        let mapping = format!(
+            "[[update]]\nname = \"some\"\ntable = \"stories\"\n[[update.into]]\ntable = \"stories\"\nrest = true\nsql = {{ url = \"{expression}\" }}\n"
+        );
+        let mapping = Mapping::parse(&mapping).unwrap();
+        let refused = forum.engine.updates().record(&mapping, time());
+        assert!(
+            matches!(refused, Err(Error::Spec(_))),
+            "{expression} {refused:?}"
         );
     }
 }

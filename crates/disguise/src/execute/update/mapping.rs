@@ -2,15 +2,17 @@
 //! expressions.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
 use super::Row;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
-use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
+use crate::database::{Catalog, CatalogTable, Column, Database, Dialect, placeholders};
 use crate::error::{SpecError, UpdateError};
-use crate::spec::predicate::Scope;
+use crate::plan::likeness::declared;
+use crate::spec::predicate::{Scope, check_expression};
 
 /// The most bytes that a file of updates may have.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -122,6 +124,10 @@ impl Mapping {
                     target.table
                 )));
             };
+            let conditions = Some(&target.condition).filter(|it| !it.is_empty());
+            for expression in target.sql.values().chain(conditions) {
+                check_expression(expression).map_err(wrong)?;
+            }
             let written = target.columns.keys().chain(target.values.keys());
             for column in written.chain(target.sql.keys()) {
                 if table.column(column).is_none() {
@@ -247,7 +253,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn run(mut self, database: &mut dyn Database) -> Result<WorkedOut, UpdateError> {
+    fn run(self, database: &mut dyn Database) -> Result<WorkedOut, UpdateError> {
         let mut out = WorkedOut {
             values: Vec::new(),
             meets: true,
@@ -255,29 +261,10 @@ impl<'a> Query<'a> {
         if self.sql.is_empty() {
             return Ok(out);
         }
-        let cells: Vec<String> = self
-            .row
-            .columns
-            .iter()
-            .map(|(name, _)| {
-                let column = self.live.and_then(|table| table.column(name));
-                let mark = match (self.dialect, column) {
-                    // A parameter without a type is text.
-                    (Dialect::Postgres, None) => "?::text".to_owned(),
-                    _ => self.dialect.typed(column),
-                };
-                format!("{mark} AS {}", self.dialect.quote(name))
-            })
-            .collect();
-        let sql = format!(
-            "SELECT {} FROM (SELECT {}) AS {}",
-            self.sql.join(","),
-            cells.join(","),
-            self.dialect.quote(&self.row.table)
-        );
-        let values = self.row.columns.iter().map(|(_, value)| value.clone());
-        self.parameters.extend(values);
-        let rows = database.query(&sql, &self.parameters)?;
+        let rows = match self.dialect {
+            Dialect::Sqlite => self.ask_of_table(database)?,
+            _ => self.ask_of_values(database)?,
+        };
         for (asked, value) in self.asked.into_iter().zip(rows.into_iter().flatten()) {
             match asked {
                 Some(column) => out.values.push((column, value)),
@@ -285,6 +272,69 @@ impl<'a> Query<'a> {
             }
         }
         Ok(out)
+    }
+
+    /// Asks of a row of parameters with the types of the table's columns.
+    fn ask_of_values(&self, database: &mut dyn Database) -> Result<Vec<Vec<Value>>, UpdateError> {
+        let cells = self.row.columns.iter().map(|(name, _)| {
+            let column = self.live.and_then(|table| table.column(name));
+            let mark = match (self.dialect, column) {
+                // A parameter without a type is text.
+                (Dialect::Postgres, None) => "?::text".to_owned(),
+                _ => self.dialect.typed(column),
+            };
+            format!("{mark} AS {}", self.dialect.quote(name))
+        });
+        let sql = format!(
+            "SELECT {} FROM (SELECT {}) AS {}",
+            self.sql.join(","),
+            cells.collect::<Vec<_>>().join(","),
+            self.dialect.quote(&self.row.table)
+        );
+        let parameters = [self.parameters.as_slice(), &self.values()].concat();
+        Ok(database.query(&sql, &parameters)?)
+    }
+
+    /// Asks of the row in a temporary table: a parameter of `SQLite` has neither the affinity nor the
+    /// collation of a column, so that a comparison would find something else.
+    fn ask_of_table(&self, database: &mut dyn Database) -> Result<Vec<Vec<Value>>, UpdateError> {
+        let quote = |name: &str| self.dialect.quote(name);
+        let columns = self.row.columns.iter().map(|(name, _)| {
+            let column = self.live.and_then(|table| table.column(name));
+            let form = column.map(|it| declared(self.dialect, it));
+            format!("{} {}", quote(name), form.unwrap_or_default())
+        });
+        let columns = columns.collect::<Vec<_>>().join(",");
+        let mut name = DefaultHasher::new();
+        columns.hash(&mut name);
+        let place = format!(
+            "temp.{}",
+            quote(&format!("probity_row_{:016x}", name.finish()))
+        );
+        let marks = placeholders(self.row.columns.len());
+        let empty = format!("DELETE FROM {place}");
+        database.execute(
+            &format!("CREATE TABLE IF NOT EXISTS {place} ({columns})"),
+            &[],
+        )?;
+        database.execute(&empty, &[])?;
+        database.execute(
+            &format!("INSERT INTO {place} VALUES ({marks})"),
+            &self.values(),
+        )?;
+        let sql = format!(
+            "SELECT {} FROM {place} AS {}",
+            self.sql.join(","),
+            quote(&self.row.table)
+        );
+        let rows = database.query(&sql, &self.parameters)?;
+        database.execute(&empty, &[])?;
+        Ok(rows)
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let columns = self.row.columns.iter();
+        columns.map(|(_, value)| value.clone()).collect()
     }
 }
 
