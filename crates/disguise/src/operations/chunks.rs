@@ -146,6 +146,7 @@ impl<D: Database> Chunks<'_, D> {
         is_surveyed: bool,
     ) -> Result<Begun, Error> {
         let user = request.user.as_ref();
+        request.spec.refuse_empty()?;
         request.spec.refuse_unknown(&request.parameters, None)?;
         request.end()?;
         let mut disguiser = self.disguiser();

@@ -65,6 +65,7 @@ impl<D: Database> Schedule<'_, D> {
             }
             request.end()?;
             let mut disguiser = Disguiser { open, options };
+            request.spec.refuse_empty()?;
             let mut planner = disguiser.planner();
             planner.check(request.spec, &request.parameters)?;
             let context = disguiser.context(user)?;
