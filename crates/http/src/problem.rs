@@ -398,6 +398,7 @@ impl From<Error> for Problem {
             | Error::Placeholder { .. }
             | Error::Tenant { .. }
             | Error::Update { .. }
+            | Error::Unrecorded { .. }
             | Error::Value { .. } => Kind::Unfit,
             _ => Kind::Defect,
         };
@@ -409,10 +410,17 @@ impl From<Error> for Problem {
             detail = format!("{detail}: {cause}");
         }
         let is_passing = error.is_passing();
-        Self {
+        let problem = Self {
             cause,
             is_passing,
             ..Self::new(if is_passing { Kind::Busy } else { kind }, detail)
+        };
+        match error {
+            Error::Unrecorded { .. } => Self {
+                remedy: "name the log in the server's configuration, and ask again",
+                ..problem
+            },
+            _ => problem,
         }
     }
 }
