@@ -18,7 +18,13 @@ impl Place {
                 self.vault_refused(*cause).after(&at.to_string())
             }
             VaultError::NotEvidence(fault) => not_evidence(&self.file, &fault),
-            error => failure_of(&error),
+            error => {
+                let failure = failure_of(&error);
+                match remedy_of(&error) {
+                    Some(remedy) => failure.remedy(self.named_in(&remedy)),
+                    None => failure,
+                }
+            }
         }
     }
 }
