@@ -88,17 +88,18 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
 
 /// Returns whether a command only reads logs.
 const fn is_reader(command: &Command) -> bool {
-    matches!(
-        command,
+    match command {
+        Command::Stream(args) => matches!(args.command, StreamCommand::List(_)),
         Command::Verify(_)
-            | Command::Export(_)
-            | Command::Prove(_)
-            | Command::CheckProof(_)
-            | Command::CheckReceipts(_)
-            | Command::Keys(_)
-            | Command::Pocket(_)
-            | Command::Subject(_)
-    )
+        | Command::Export(_)
+        | Command::Prove(_)
+        | Command::CheckProof(_)
+        | Command::CheckReceipts(_)
+        | Command::Keys(_)
+        | Command::Pocket(_)
+        | Command::Subject(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns the log that a command was given, and the file of its root key, where that was given too.
