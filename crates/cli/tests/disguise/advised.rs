@@ -174,6 +174,7 @@ fn a_specification_that_changes_nothing_is_refused() {
         for more in [&[][..], &["--chunk-rows", "1"], &["--grace", "3d"]] {
             let (_, stderr) = place.run(&[&APPLY[..], more].concat(), 1);
             assert!(stderr.contains("changes no table"), "{stderr}");
+            assert!(stderr.contains("check --spec leave.toml"), "{stderr}");
         }
         let check = ["disguise", "check", "--spec", "leave.toml"];
         let (stdout, _) = place.run(&check, 0);

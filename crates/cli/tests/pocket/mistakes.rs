@@ -317,6 +317,18 @@ fn no_key_in_the_place_of_rows_is_shown() {
     }
 }
 
+/// L10: a heading with other separators was refused without a word on what to do.
+#[test]
+fn a_heading_with_other_columns_is_refused_with_advice() {
+    let place = Place::filled();
+    fs::write(place.path("rows"), "doctor;day;note\n1;100;n\n").unwrap();
+    let (_, stderr) = place.run(&["import", "v", "visits", "rows"], 1);
+    assert!(
+        stderr.contains("help: name columns of the table"),
+        "{stderr}"
+    );
+}
+
 /// M2: whoever was kept from naming a password was sent to a variable that this command does not
 /// read, and made an empty database.
 #[test]

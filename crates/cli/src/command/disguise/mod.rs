@@ -29,6 +29,7 @@ use crate::args::{DatabaseChoice, Description, DisguiseCommand, LogChoice};
 use crate::config::Environment;
 use crate::database_address::{Said, address, remedy_of_connection};
 use crate::failure::{Failure, Status};
+use crate::shell::quoted;
 
 /// The engine over any database.
 type AnyEngine = Engine<Box<dyn Database>>;
@@ -164,16 +165,23 @@ fn read<T, E: std::error::Error + Send + Sync + 'static>(
 
 /// Reports that the file at `path` is refused.
 fn in_file(path: &Path) -> Failure {
-    Failure::new(format!("{} is refused", path.display()))
+    Failure::new(format!("{} is refused", path.display())).remedy("correct the file at that place")
 }
 
 /// Reports what the engine refused of the specification at `path`.
 fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
-    move |error| match error {
+    move |error| {
+        match error {
         Error::Spec(error) => {
-            Failure::new(format!("{} does not fit the database", path.display())).because(error)
+            Failure::new(format!("{} does not fit the database", path.display()))
+                .because(error)
+                .remedy(format!(
+                    "correct that place, and see whether it fits with: probity disguise check --spec {}",
+                    quoted(path)
+                ))
         }
         other => refused(other),
+    }
     }
 }
 

@@ -62,6 +62,9 @@ fn remedy_of(error: &VaultError) -> Option<String> {
         VaultError::NoTables => {
             "see that --from names the database, its schema and an account that may read; tables that begin with probity_ are taken with --table TABLE"
         }
+        VaultError::NoColumn { .. } => {
+            "name columns of the table in the first line, with commas between them, or in each object"
+        }
         VaultError::NoHeading => "give it a first line with the names of the columns",
         VaultError::RepeatedColumn { .. } => "give them names of their own with AS",
         VaultError::NoPart => "make one with: probity pocket reorganize FILE",
