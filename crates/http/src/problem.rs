@@ -398,7 +398,6 @@ impl From<Error> for Problem {
             | Error::Placeholder { .. }
             | Error::Tenant { .. }
             | Error::Update { .. }
-            | Error::Unrecorded { .. }
             | Error::Value { .. } => Kind::Unfit,
             _ => Kind::Defect,
         };
@@ -410,17 +409,10 @@ impl From<Error> for Problem {
             detail = format!("{detail}: {cause}");
         }
         let is_passing = error.is_passing();
-        let problem = Self {
+        Self {
             cause,
             is_passing,
             ..Self::new(if is_passing { Kind::Busy } else { kind }, detail)
-        };
-        match error {
-            Error::Unrecorded { .. } => Self {
-                remedy: "name the log in the server's configuration, and ask again",
-                ..problem
-            },
-            _ => problem,
         }
     }
 }
