@@ -45,15 +45,26 @@ pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Fai
                 "the database's password stands in the argument {option}, for all to see"
             ))
             .remedy(format!(
-                "write the address into a file that nobody else can read and name it with {file_option} FILE, or set PROBITY_DB"
+                "write the address into a file that nobody else can read and name it with {file_option} FILE{}",
+                or_environment(option)
             )));
         }
         if !is_address(url) {
-            return Err(Failure::usage(format!("{url} is no address of a database")).remedy(FORMS));
+            return Err(Failure::usage(format!("{url} is no address of a database"))
+                .remedy(FORMS.replace("--db", option)));
         }
         return Ok(Some(Zeroizing::new(url.to_owned())));
     }
     file.map(in_file).transpose()
+}
+
+/// Returns the way by the environment, which only `--db` has.
+fn or_environment(option: &str) -> &'static str {
+    if option == "--db" {
+        ", or set PROBITY_DB"
+    } else {
+        ""
+    }
 }
 
 /// Returns the address in the arguments or in the environment.
@@ -69,6 +80,13 @@ pub(crate) fn address(
             "{FORMS}, name a file with the address with --db-file FILE, or set PROBITY_DB"
         ))
     })?;
+    if url.is_empty() {
+        return Err(
+            Failure::usage("no database is named, and PROBITY_DB is empty").remedy(format!(
+                "{FORMS}, or set PROBITY_DB to such an address, which may hold a password"
+            )),
+        );
+    }
     Ok(Zeroizing::new(url.to_owned()))
 }
 
@@ -80,7 +98,12 @@ pub(crate) fn remedy_of_connection(error: &DatabaseError, url: &str) -> &'static
         DatabaseErrorKind::Silent => {
             "see that the database runs, and that its address names its own port"
         }
-        _ => "check that it exists and runs, and who may connect",
+        _ if url.starts_with("sqlite:") => {
+            "check that the file exists, and who may read and write it"
+        }
+        _ => {
+            "see that the database exists and runs, that the address names its host and port, and that user and password are right"
+        }
     }
 }
 

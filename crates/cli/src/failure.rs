@@ -59,6 +59,8 @@ const LOCK: &str = "lock";
 /// The remedy where the folder of a log, or its lock, is not where its writer found it.
 const MOVED: &str = "stop every writer of this log; where its folder was moved, go on with the new path, and move the folder of second copies (DIR.heads) \
      too, or name it with PROBITY_HEADS; entries with receipts are in the folder that was moved";
+/// The remedy where there is no log.
+const NAME_A_LOG: &str = "name the folder of a log";
 /// The option of most commands.
 const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
 
@@ -112,7 +114,7 @@ impl Failure {
         let refusal = source.get_ref().and_then(|cause| cause.downcast_ref());
         let remedy = refusal
             .map(Refusal::remedy)
-            .or_else(|| storage_remedy(&source))
+            .or_else(|| remedy_of_file(&source))
             .or_else(|| remedy_of_path(what, &source));
         let remedy = remedy.map(str::to_owned);
         let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
@@ -189,6 +191,15 @@ impl Failure {
         Self {
             names_heads,
             ..self
+        }
+    }
+
+    /// Leaves out the advice to create a log: a command that only reads would find nothing in it.
+    #[must_use]
+    pub fn of_reader(self) -> Self {
+        match &self.remedy {
+            Some(remedy) if remedy.starts_with(NAME_A_LOG) => self.remedy(NAME_A_LOG),
+            _ => self,
         }
     }
 
@@ -353,11 +364,9 @@ fn remedy_of_place(error: &LogError) -> Option<String> {
             path,
             init_command(path)
         ),
+        LogError::NotALog { path } if Path::new(path).is_file() => NAME_A_LOG.to_owned(),
         LogError::NotALog { path } => {
-            format!(
-                "name the folder of a log, or create one with: {}",
-                init_command(path)
-            )
+            format!("{NAME_A_LOG}, or create one with: {}", init_command(path))
         }
         LogError::Unfinished { path } => {
             format!(
@@ -493,6 +502,18 @@ fn remedy_of_path(what: &str, error: &io::Error) -> Option<&'static str> {
         io::ErrorKind::NotFound => Some("make its folder first, or name another path"),
         io::ErrorKind::IsADirectory => Some("name a file: a folder is there"),
         _ => None,
+    }
+}
+
+/// The remedy where a file that is no part of a log cannot be read or written.
+fn remedy_of_file(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("make room on the disk"),
+        io::ErrorKind::InvalidData => Some("give a text file in UTF-8"),
+        io::ErrorKind::PermissionDenied => {
+            Some("check who owns the file and its folder, and their permissions")
+        }
+        _ => storage_remedy(error),
     }
 }
 

@@ -129,12 +129,18 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
     // A command never overwrites a file that it reads as a key, however damaged it is.
     protect(path);
     let text = read_text(path).map_err(|error| {
-        let is_stopped = error.kind() == io::ErrorKind::ConnectionAborted;
+        let is_absent = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory
+        );
+        let is_damaged = error.kind() == io::ErrorKind::InvalidData;
         let failure = Failure::file("read the key file", path, error);
-        if is_stopped {
-            return failure;
+        // Another file would not help where this one cannot be read.
+        match is_absent {
+            true => failure.remedy(missing),
+            false if is_damaged => failure.remedy(format!("take an undamaged copy; {form}")),
+            false => failure,
         }
-        failure.remedy(missing)
     })?;
     let text = only_line(&text);
     if let Ok(root) = RootKey::from_text(text) {

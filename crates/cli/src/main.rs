@@ -15,6 +15,9 @@ use probity_cli::help_width;
 use probity_cli::process;
 use probity_cli::visible_text::visible_lines;
 
+/// The advice at the end of an error in the usage.
+const TRY_HELP: &str = "try '--help'";
+
 fn main() -> ExitCode {
     if let Err(error) = process::withhold_memory() {
         complain(&format!(
@@ -92,7 +95,12 @@ fn wrong_usage(usage: &clap::Error) -> Failure {
     let text = usage.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let first = text.split("\n\n").next().unwrap_or(text);
-    Failure::usage(first.trim_end())
+    let failure = Failure::usage(first.trim_end());
+    if text.contains(TRY_HELP) {
+        failure.remedy(TRY_HELP)
+    } else {
+        failure
+    }
 }
 
 /// Prints the document of a command that failed, where JSON is wanted.

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write as _};
 
+use rustix::fs::{FileType, fstat, stat};
 use serde::Serialize;
 
 use crate::envelope::enveloped;
@@ -92,6 +93,14 @@ impl Output {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::output)
     }
+}
+
+/// Returns whether standard output leads nowhere: to the null device, which the runtime also puts in
+/// the place of one that was closed.
+pub(crate) fn is_discarded() -> bool {
+    let null = stat("/dev/null").map(|null| null.st_rdev);
+    let out = fstat(io::stdout());
+    matches!((null, out), (Ok(null), Ok(out)) if FileType::from_raw_mode(out.st_mode) == FileType::CharacterDevice && out.st_rdev == null)
 }
 
 /// Prints a message that is no result to standard error.

@@ -6,7 +6,7 @@
 )]
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek as _, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,8 @@ pub(crate) struct OutputFile {
     part: PathBuf,
     path: PathBuf,
     existing: Existing,
+    /// True where room was taken that may not be used up.
+    holds_room: bool,
 }
 
 impl OutputFile {
@@ -98,6 +100,7 @@ impl OutputFile {
             part,
             path: path.to_owned(),
             existing,
+            holds_room: false,
         })
     }
 
@@ -117,6 +120,19 @@ impl OutputFile {
         out.get_mut().write_all(secret)
     }
 
+    /// Takes room for `bytes` bytes on the disk, so that writing as many later does not fail for lack
+    /// of it. [`OutputFile::finish`] gives back what is not used.
+    pub(crate) fn hold_room(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(out) = self.out.as_mut() else {
+            return Ok(());
+        };
+        out.write_all(&vec![0; bytes])?;
+        out.flush()?;
+        out.get_ref().sync_all()?;
+        self.holds_room = true;
+        out.rewind()
+    }
+
     /// Writes what is left, makes it durable and puts the complete file in its place.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let reserved = self.part == self.path;
@@ -125,9 +141,12 @@ impl OutputFile {
             interruption::keep(&self.part);
         }
         if let Some(out) = self.out.take() {
-            out.into_inner()
-                .map_err(io::IntoInnerError::into_error)?
-                .sync_all()?;
+            let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+            if self.holds_room {
+                let end = file.stream_position()?;
+                file.set_len(end)?;
+            }
+            file.sync_all()?;
         }
         if !reserved {
             self.put_in_place()?;

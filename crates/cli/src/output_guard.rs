@@ -219,6 +219,12 @@ fn precious(head: &[u8]) -> Option<&'static str> {
         .map(|_| "a signed head of a log")
 }
 
+/// Returns the kind of a file that begins with `head`, if that is a secret key or a part of one.
+pub(crate) fn secret(head: &[u8]) -> Option<&'static str> {
+    const KINDS: [&str; 2] = ["a key", "a key that signs notes"];
+    precious(head).filter(|what| KINDS.contains(what))
+}
+
 /// Returns the folder that holds `path`.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     let parent = path

@@ -129,6 +129,10 @@ fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec
     let unsaid = kept - receipts;
     let rest = format!("{counted}, the last {unsaid} of them without a receipt");
     assert_eq!(said.contains(&rest), unsaid > 0, "{rest}: {said}");
+    // M11: how evidence of those is had, and that their lines are there, was not said.
+    let first = before + receipts;
+    let prove = format!("probity prove audit --stream default --index {first}");
+    assert_eq!(said.contains(&prove), unsaid > 0, "{prove}: {said}");
     Some(advised(&appended.stderr))
 }
 

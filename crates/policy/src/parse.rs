@@ -109,6 +109,8 @@ fn from_toml(text: &str, error: &toml::de::Error) -> PolicyError {
         "remove it or correct its name"
     } else if message.starts_with("missing field") {
         "add it"
+    } else if message.contains("escape") {
+        "write the text as '...', where TOML takes a backslash as it is, or double the backslash"
     } else {
         "correct the TOML at this place"
     };

@@ -188,7 +188,7 @@ fn parse_step<'a>(
             let (name, after) = tail.split_once('}').ok_or_else(|| {
                 error(
                     "a `{` is not closed".into(),
-                    "write `\\{` for the byte itself",
+                    "write `}` behind the name; for the byte itself write `\\{`, as '\\{' or \"\\\\{\" in TOML",
                 )
             })?;
             let subject = match name {
@@ -198,7 +198,7 @@ fn parse_step<'a>(
                     let reason = format!("there is no placeholder {{{name}}}");
                     return Err(error(
                         reason,
-                        "use {subject} or {any}, or `\\{` for the byte itself",
+                        "use {subject} or {any}; for the byte itself write `\\{`, as '\\{' or \"\\\\{\" in TOML",
                     ));
                 }
             };
@@ -213,13 +213,13 @@ fn parse_step<'a>(
         }
         '}' => Err(error(
             "a `}` closes nothing".into(),
-            "write `\\}` for the byte itself",
+            "write `{` before the name; for the byte itself write `\\}`, as '\\}' or \"\\\\}\" in TOML",
         )),
         '\\' => {
             let Some(escaped) = tail.chars().next() else {
                 return Err(error(
                     "a backslash ends the pattern".into(),
-                    "write `\\\\` for the byte itself",
+                    "for the byte itself write `\\\\`, as '\\\\' or \"\\\\\\\\\" in TOML",
                 ));
             };
             push_literal(runs, escaped);

@@ -59,7 +59,8 @@ const EXIT_STATUS: &str = "Exit status:
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
   4  intact, but parts are lost and the loss accepted, erased, or pruned with proof;
-     for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused
+     for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused;
+     for disguise replay: some could not be done again
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one

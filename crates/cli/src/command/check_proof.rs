@@ -28,6 +28,8 @@ struct Document<'a> {
     #[serde(flatten)]
     holds: Option<Holds<'a>>,
     fault: Option<&'a Fault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -240,7 +242,12 @@ fn document<'a>(args: &CheckProof, result: Result<Holds<'a>, &'a Refused>) -> Do
         Err(Refused::Broken(_)) => ("broken", Status::Broken),
         Err(Refused::Undecided(..)) => ("undecided", Status::Failed),
     };
+    let help = match &result {
+        Err(Refused::Undecided(_, remedy)) => Some(*remedy),
+        _ => None,
+    };
     Document {
+        help,
         file: args.file.display().to_string(),
         verdict,
         status: status.code(),

@@ -19,6 +19,9 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
 
+/// The most receipts of entries not signed for that are named.
+const UNSIGNED_SHOWN_MAX: usize = 10;
+
 #[derive(Serialize)]
 struct Document<'a> {
     verdict: &'static str,
@@ -32,6 +35,8 @@ struct Document<'a> {
     /// Receipts of entries that are recorded and not signed for yet.
     unsigned: &'a [Finding],
     faults: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -140,15 +145,12 @@ fn tell(
             key_given: compared.key_given,
             unsigned: &compared.unsigned,
             faults: &compared.faults,
+            help: undecided.and_then(Failure::help),
         })?;
         return output.flush();
     }
-    let said = compared.faults.iter().map(|it| ("broken", it));
-    for (word, Finding { line, detail }) in
-        said.chain(compared.unsigned.iter().map(|it| ("unsigned", it)))
-    {
-        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-        output.line(&format!("{word}, {place}{detail}"))?;
+    for line in said_of(compared) {
+        output.line(&line)?;
     }
     if undecided.is_none() && compared.faults.is_empty() {
         let receipts = counted(compared.receipts, "receipt", "receipts");
@@ -167,6 +169,34 @@ fn tell(
         }
     }
     output.flush()
+}
+
+/// Describes the faults, and the first of the entries that are not signed for: after a writer was
+/// killed there may be thousands of them, which say the same.
+fn said_of(compared: &Compared) -> Vec<String> {
+    let faults = compared.faults.iter().map(|it| ("broken", it));
+    let unsigned = compared.unsigned.iter().take(UNSIGNED_SHOWN_MAX);
+    let each = faults.chain(unsigned.map(|it| ("unsigned", it)));
+    let mut said: Vec<String> = each
+        .map(|(word, Finding { line, detail })| {
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            format!("{word}, {place}{detail}")
+        })
+        .collect();
+    let others = compared.unsigned.get(UNSIGNED_SHOWN_MAX..);
+    if let Some(last) = others.and_then(<[Finding]>::last) {
+        let more = compared.unsigned.len().saturating_sub(UNSIGNED_SHOWN_MAX);
+        let more = counted(
+            u64::try_from(more).unwrap_or(u64::MAX),
+            "receipt",
+            "receipts",
+        );
+        let last = last
+            .line
+            .map_or_else(String::new, |line| format!(", the last in line {line}"));
+        said.push(format!("unsigned, and {more} more{last}; --json lists all"));
+    }
+    said
 }
 
 /// Compares every receipt with the log.
@@ -263,5 +293,31 @@ impl ReceiptLine<'_> {
             StoredLeaf::Published(_) => Has::Held,
             _ => Has::Unsigned(format!("{place}: it is there, and not signed for yet")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M10: after a full disk thousands of lines said the same, and then came what mattered.
+    #[test]
+    fn receipts_not_signed_for_are_named_up_to_a_number_and_counted() {
+        let unsigned = |count: u64| Compared {
+            unsigned: (1..=count)
+                .map(|line| Finding {
+                    line: Some(line),
+                    detail: "d".into(),
+                })
+                .collect(),
+            ..Compared::default()
+        };
+        assert_eq!(said_of(&unsigned(10)).len(), 10);
+        let many = said_of(&unsigned(2358));
+        assert_eq!(many.len(), 11);
+        assert_eq!(
+            many.last().unwrap(),
+            "unsigned, and 2348 receipts more, the last in line 2358; --json lists all"
+        );
     }
 }

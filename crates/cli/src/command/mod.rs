@@ -51,11 +51,17 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     kept.filter(|path| path.exists())
         .for_each(|path| protect(path));
     let option = root_key_option(&args.command);
+    let is_reader = is_reader(&args.command);
     let log = log_of(&args.command);
     let ran = run_command(args.command, environment);
     let names_heads = environment.heads.is_some();
     ran.map_err(|failure| {
         let failure = failure.names_heads(names_heads);
+        let failure = if is_reader {
+            failure.of_reader()
+        } else {
+            failure
+        };
         let failure = match &log {
             Some((dir, key)) => failure.of_log(dir, key.as_deref()),
             None => failure,
@@ -77,6 +83,22 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
             Some("key_file in the section log of the configuration, or PROBITY_KEY_FILE")
         }
         _ => None,
+    }
+}
+
+/// Returns whether a command only reads logs.
+const fn is_reader(command: &Command) -> bool {
+    match command {
+        Command::Stream(args) => matches!(args.command, StreamCommand::List(_)),
+        Command::Verify(_)
+        | Command::Export(_)
+        | Command::Prove(_)
+        | Command::CheckProof(_)
+        | Command::CheckReceipts(_)
+        | Command::Keys(_)
+        | Command::Pocket(_)
+        | Command::Subject(_) => true,
+        _ => false,
     }
 }
 
@@ -103,6 +125,10 @@ fn log_of(command: &Command) -> Option<(PathBuf, Option<PathBuf>)> {
         Command::Subject(args) => match &args.command {
             SubjectCommand::Export(args) => (&args.dir, &args.key),
         },
+        Command::Disguise(args) => {
+            let choice = disguise::log_of(&args.command)?;
+            (choice.log.as_ref()?, &choice.key)
+        }
         _ => return None,
     };
     Some((dir.clone(), key.clone()))

@@ -143,7 +143,7 @@ pub(super) fn nothing_about(subject: &str, log: &Path) {
 /// a person, who may be mistyped or known by another name, names that of disguises.
 pub(super) fn nothing_found(described: &str, are_about_one: bool, log: &Path) {
     let name = if are_about_one {
-        "; those of disguises are about the name that is told by: probity disguise subject-name"
+        "; entries of disguises name the person otherwise: see probity disguise subject-name"
     } else {
         ""
     };

@@ -32,7 +32,7 @@ impl KeptHead {
         let head = SignedNote::parse(note.as_bytes())
             .and_then(|note| Checkpoint::parse(note.text()))
             .map_err(|error| {
-                let failure = Failure::new(format!("{} is no checkpoint", path.display()));
+                let failure = Failure::usage(format!("{} is no checkpoint", path.display()));
                 match converted(note.as_bytes()) {
                     Some(reason) => failure.because(reason),
                     None => failure.because(error),

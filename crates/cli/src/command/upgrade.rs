@@ -41,9 +41,7 @@ pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, F
     // Checked before anything is read at length: a log of the newest version needs no upgrade.
     Older::read(&places).map_err(|error| match error {
         LogError::Option { reason, .. } => Failure::new(format!("{} {reason}", args.old.display()))
-            .remedy(
-                "append to it as it is: a log of an older version alone is continued by a new one",
-            ),
+            .remedy("append to it: only a log of an older format is upgraded"),
         error => error.into(),
     })?;
     let report = verify(&args.old, &verify_options(args)?)

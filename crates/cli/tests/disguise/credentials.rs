@@ -7,7 +7,7 @@ use std::path::Path;
 
 use probity_log::storage::SmallDisk;
 
-use crate::place::{Place, prepared};
+use crate::place::{APPLY, Place, prepared};
 
 #[test]
 fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
@@ -90,6 +90,41 @@ impl Full {
             assert!(!Path::new(full).exists());
         }
     }
+}
+
+/// M4: on a full disk everything was forgotten, and no receipt of it was ever to be had.
+#[test]
+fn nothing_is_forgotten_where_its_receipt_has_no_room() {
+    let full = Full::new();
+    let Some(receipt) = &full.file else {
+        return;
+    };
+    let place = prepared();
+    place.run(&APPLY, 0);
+    let key = [
+        "disguise",
+        "receipt-key",
+        "receipts.key",
+        "--name",
+        "receipts",
+    ];
+    place.run(&key, 0);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    let forget = [&["disguise", "forget", "--everything"], &holder[..]].concat();
+    let with = |receipt| {
+        [
+            &forget[..],
+            &["--receipt-key", "receipts.key", "--receipt", receipt],
+        ]
+        .concat()
+    };
+    let (_, stderr) = place.run(&with(receipt), 1);
+    assert!(!stderr.contains("forgotten for good"), "{stderr}");
+    let listed = place.json(&[&["disguise", "list"], &holder[..]].concat(), 0);
+    assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{listed}");
+    place.run(&with("19.receipt"), 0);
+    let receipt = fs::read(place.path("19.receipt")).unwrap();
+    assert!(!receipt.contains(&0) && receipt.len() < 1000);
 }
 
 /// V10: a new key went to its file, or to standard output, only after everything was sealed under
@@ -181,7 +216,10 @@ fn two_of_three_shares_open_and_fewer_or_other_ones_do_not() {
         let mut register = vec!["disguise", "register", "--user", user, "--log", "audit"];
         register.extend(outs.iter().map(String::as_str));
         let (stdout, _) = place.run(&register, 0);
-        assert_eq!(stdout, "");
+        assert!(
+            stdout.starts_with(&format!("the credential of {user} is in {user}.a, ")),
+            "{stdout}"
+        );
         // One file too few: no file is left behind, and nobody is registered.
         let few = [&register[..4], &["--share-out", "x"]].concat();
         place.run(&few, 2);

@@ -8,6 +8,7 @@
     reason = "a test may fail loudly, and prepares files"
 )]
 
+mod advised;
 mod binary;
 mod credentials;
 mod crowd;

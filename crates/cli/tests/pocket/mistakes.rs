@@ -292,3 +292,66 @@ fn an_address_without_a_file_and_a_database_without_tables_give_no_copy() {
     );
     assert!(!place.path("c").exists());
 }
+
+/// M1: the file of a key in the place of the rows was taken for a heading, and the whole key stood in
+/// the error.
+#[test]
+fn no_key_in_the_place_of_rows_is_shown() {
+    let place = Place::filled();
+    for (name, head) in [
+        ("root", "probity-root-key-v1 "),
+        ("person", "probity-disguise-key-v1 "),
+        ("person 2", "\u{feff}probity-disguise-key-v2 x-wing "),
+        ("token", "probity-disguise-token-v1 "),
+        ("share", "probity-disguise-share-v1 1 "),
+        ("receipts", "probity-receipt-key-v1 name "),
+        ("note", "PRIVATE+KEY+name+1a2b3c4d+"),
+    ] {
+        fs::write(place.path(name), format!("{head}EikjlI2vwCZ4\n")).unwrap();
+        for format in ["csv", "json"] {
+            let import = ["import", "v", "visits", name, "--format", format];
+            let (stdout, stderr) = place.run(&import, 1);
+            assert!(!(stdout + &stderr).contains("Eikjl"), "{stderr}");
+            assert!(stderr.contains("holds a key"), "{stderr}");
+        }
+    }
+}
+
+/// L10: a heading with other separators was refused without a word on what to do.
+#[test]
+fn a_heading_with_other_columns_is_refused_with_advice() {
+    let place = Place::filled();
+    fs::write(place.path("rows"), "doctor;day;note\n1;100;n\n").unwrap();
+    let (_, stderr) = place.run(&["import", "v", "visits", "rows"], 1);
+    assert!(
+        stderr.contains("help: name columns of the table"),
+        "{stderr}"
+    );
+}
+
+/// M2: whoever was kept from naming a password was sent to a variable that this command does not
+/// read, and made an empty database.
+#[test]
+fn the_advice_for_a_password_is_one_that_the_command_takes() {
+    let place = Place::new();
+    let create = ["create", "c", "--from", "mysql://app:pw@localhost/app"];
+    let (_, stderr) = place.run(&create, 2);
+    assert!(stderr.contains("--from-file FILE"), "{stderr}");
+    assert!(!stderr.contains("PROBITY_DB"), "{stderr}");
+    let (_, stderr) = place.run(&["create", "c", "--from", "app.db"], 2);
+    assert!(!stderr.contains("--db"), "{stderr}");
+}
+
+/// L9: the advised command named FILE, and a path with a space as two.
+#[test]
+fn advised_commands_name_the_database() {
+    let place = Place::filled();
+    fs::rename(place.path("v"), place.path("a v")).unwrap();
+    let root = ["--root", "v.root"];
+    let import = ["import", "a v", "nowhere", "visits.csv"];
+    let query = ["query", "a v", "SELECT id FROM nowhere"];
+    for call in [&import[..], &query] {
+        let (_, stderr) = place.run(&[call, &root].concat(), 1);
+        assert!(stderr.contains("probity pocket stats 'a v'"), "{stderr}");
+    }
+}

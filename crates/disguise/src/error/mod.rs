@@ -69,6 +69,12 @@ pub enum Error {
         /// The disguise.
         disguise: DisguiseId,
     },
+    /// A disguise in chunks was begun with a sink, and there is none that could be told of its end.
+    #[error("disguise {disguise} was begun with a log, and no log would be told of its end")]
+    Unrecorded {
+        /// The disguise.
+        disguise: DisguiseId,
+    },
     /// A person is registered already.
     #[error("the user is registered already")]
     AlreadyRegistered,

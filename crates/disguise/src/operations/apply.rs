@@ -19,6 +19,7 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.apply", id.to_string(), user, request.time);
         let options = &self.options;
         self.transactions.operation(&asked, |open| {
+            request.spec.refuse_empty()?;
             request.spec.refuse_unknown(&request.parameters, None)?;
             Disguiser { open, options }.applied(id, request, &asked, (&Forgotten::default(), None))
         })

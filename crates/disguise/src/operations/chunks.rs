@@ -146,6 +146,7 @@ impl<D: Database> Chunks<'_, D> {
         is_surveyed: bool,
     ) -> Result<Begun, Error> {
         let user = request.user.as_ref();
+        request.spec.refuse_empty()?;
         request.spec.refuse_unknown(&request.parameters, None)?;
         request.end()?;
         let mut disguiser = self.disguiser();
@@ -168,6 +169,7 @@ impl<D: Database> Chunks<'_, D> {
             pseudoprincipals: 0,
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
+            is_recorded: self.transactions.has_sink(),
         };
         intent::put(&mut self.transactions.database, id, &intent)?;
         let key = intent.public_key.as_ref();
@@ -181,7 +183,8 @@ impl<D: Database> Chunks<'_, D> {
     /// ends the disguise; one of everybody goes on without the people who revealed it.
     ///
     /// # Errors
-    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of
+    /// [`Error::NoSuchDisguise`] when it is done or was ended; [`Error::Unrecorded`] when it was
+    /// begun with a sink and there is none; those of
     /// [`Engine::apply`](crate::Engine::apply), and then nothing of this chunk has changed;
     /// [`Error::Value`] when the schema changed since it was begun, when a credential is missing,
     /// and when somebody else has the id of its person by now.
@@ -218,6 +221,7 @@ impl<D: Database> Chunks<'_, D> {
     ) -> Result<Progress, Error> {
         let read = |open: &mut Transactions<D>| {
             let intent = intent::read(&mut open.database, id)?;
+            intent.refuse_unrecorded(id, open.has_sink())?;
             let (file, time) = (intent.order.parsed()?, intent.time()?);
             Ok((intent, file, time))
         };

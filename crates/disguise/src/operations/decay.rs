@@ -137,6 +137,7 @@ impl<D: Database> Decay<'_, D> {
 
     fn refuse_unfit(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
         let (spec, parameters) = (request.spec, &request.parameters);
+        spec.refuse_empty()?;
         spec.refuse_unknown(parameters, Some(request.inactive))?;
         let mut planner = Planner {
             open: self.transactions,

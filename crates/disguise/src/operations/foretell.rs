@@ -109,6 +109,9 @@ impl<D: Database> Preview<'_, D> {
         self.transactions.refresh()?;
         self.transactions.need_tenant()?;
         let mut told = Vec::new();
+        if let Err(empty) = spec.refuse_empty() {
+            told.push(empty.to_string());
+        }
         if user.is_none() {
             match accounts::refuse_namesakes(self.transactions, None) {
                 Err(Error::Value { what }) => told.push(what),

@@ -65,6 +65,7 @@ impl<D: Database> Schedule<'_, D> {
             }
             request.end()?;
             let mut disguiser = Disguiser { open, options };
+            request.spec.refuse_empty()?;
             let mut planner = disguiser.planner();
             planner.check(request.spec, &request.parameters)?;
             let context = disguiser.context(user)?;
@@ -86,15 +87,18 @@ impl<D: Database> Schedule<'_, D> {
     /// Stops a scheduled disguise, or one in chunks: what is done of that stays hidden, and can be revealed as if it were all.
     ///
     /// # Errors
-    /// [`Error::NoSuchDisguise`] when it was applied or cancelled already, [`Error::Database`], [`Error::Audit`].
+    /// [`Error::NoSuchDisguise`] when it was applied or cancelled already; [`Error::Unrecorded`] when it was begun in chunks
+    /// with a sink and there is none; [`Error::Database`], [`Error::Audit`].
     pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
         let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
         self.transactions.operation(&asked, |open| {
+            let is_told = open.has_sink();
             let database = &mut open.database;
             let Some(intent) = intent::find(database, id)? else {
                 scheduled::take(database, id)?;
                 return open.done(&asked, Payload::new());
             };
+            intent.refuse_unrecorded(id, is_told)?;
             intent::remove(database, id)?;
             open.done(&asked, Payload::new().with("hidden", intent.hidden()))
         })

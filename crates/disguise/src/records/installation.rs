@@ -97,14 +97,12 @@ pub(crate) fn refuse_lost(database: &mut dyn Database) -> Result<(), Error> {
 /// Returns a table that was there and is gone. Created anew, it would look as if nothing had ever
 /// been in it; without [`SETTINGS`], a new salt would hide what the others hold.
 fn lost_table(database: &mut dyn Database) -> Result<Option<&'static str>, Error> {
-    let salt = match setting(database, SALT) {
-        Err(Error::NotInstalled) => None,
-        salt => salt?,
-    };
-    if salt.is_none() {
+    if !has_salt(database)? {
         for table in BESIDE_SETTINGS {
             if has_rows(database, table)? == Some(true) {
-                return Ok(Some(SETTINGS));
+                // Another process may have prepared the database since the salt was looked for.
+                let is_prepared = has_salt(database)?;
+                return Ok((!is_prepared).then_some(SETTINGS));
             }
         }
         return Ok(None);
@@ -129,6 +127,13 @@ fn lost_table(database: &mut dyn Database) -> Result<Option<&'static str>, Error
         }
     }
     Ok(None)
+}
+
+fn has_salt(database: &mut dyn Database) -> Result<bool, Error> {
+    match setting(database, SALT) {
+        Err(Error::NotInstalled) => Ok(false),
+        salt => salt.map(|salt| salt.is_some()),
+    }
 }
 
 /// Returns whether a table has rows; `None` if it is not there.

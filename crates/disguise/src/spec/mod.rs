@@ -125,6 +125,16 @@ impl Spec {
         Ok(given)
     }
 
+    /// Refuses a specification that changes nothing, as a file that was cut short does: whoever asked
+    /// to leave would stay.
+    pub(crate) fn refuse_empty(&self) -> Result<(), SpecError> {
+        if self.transformations.is_empty() {
+            let what = "changes no table, so that nothing would be hidden";
+            return Err(SpecError::new("the specification", what));
+        }
+        Ok(())
+    }
+
     /// Refuses a parameter that the specification neither declares nor uses, and that `inactive` does not use either: a name
     /// with a slip in it would leave the default in the place of the value.
     pub(crate) fn refuse_unknown(

@@ -20,10 +20,12 @@ use crate::statements::table::{insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
 /// The version of the form of an intent and of the marks beside it.
-const INTENT_VERSION: u8 = 6;
-/// The version before, which does not count rows that name nobody.
+const INTENT_VERSION: u8 = 7;
+/// The version before, which does not say whether a log was told.
+const UNTOLD_VERSION: u8 = 6;
+/// The version before that, which does not count rows that name nobody either.
 const NOBODY_VERSION: u8 = 5;
-/// The version before that, which does not count rows under placeholders either.
+/// The version before that, which does not count rows under placeholders.
 const UNCOUNTED_VERSION: u8 = 4;
 /// The version before that, of the same form. Its marks of people name no key in themselves.
 const KEYLESS_VERSION: u8 = 3;
@@ -54,11 +56,25 @@ pub(crate) struct Intent {
     pub(crate) under_placeholders: BTreeMap<String, u64>,
     /// Rows and values in each table that stay, because they name nobody.
     pub(crate) of_nobody: BTreeMap<String, u64>,
+    /// A log was told that it was begun, and has to be told of its end.
+    pub(crate) is_recorded: bool,
 }
 
 impl Intent {
     pub(crate) fn time(&self) -> Result<Timestamp, Error> {
         Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
+    }
+
+    /// Refuses to go on with a disguise, or to end it, whose log would not be told.
+    pub(crate) const fn refuse_unrecorded(
+        &self,
+        id: DisguiseId,
+        is_told: bool,
+    ) -> Result<(), Error> {
+        if self.is_recorded && !is_told {
+            return Err(Error::Unrecorded { disguise: id });
+        }
+        Ok(())
     }
 
     /// Returns the sum of the chunks so far.
@@ -98,6 +114,7 @@ impl Intent {
         put_varint(&mut out, self.pseudoprincipals);
         put_counts(&mut out, &self.under_placeholders);
         put_counts(&mut out, &self.of_nobody);
+        out.push(u8::from(self.is_recorded));
         out
     }
 
@@ -116,11 +133,7 @@ impl Intent {
                     .map_err(|_suite| reader.error("has a public key of an unknown suite"))?,
             ),
         };
-        let over = match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(reader.error("has unknown flags")),
-        };
+        let over = take_flag(&mut reader)?;
         let time = i64::from_le_bytes(reader.array()?);
         let step = u32::try_from(reader.varint()?);
         let step = step.map_err(|_range| reader.error("has a step out of range"))?;
@@ -142,6 +155,7 @@ impl Intent {
         } else {
             BTreeMap::new()
         };
+        let is_recorded = version > UNTOLD_VERSION && take_flag(&mut reader)?;
         reader.finish()?;
         Ok(Self {
             order,
@@ -154,7 +168,16 @@ impl Intent {
             pseudoprincipals,
             under_placeholders,
             of_nobody,
+            is_recorded,
         })
+    }
+}
+
+fn take_flag(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(reader.error("has unknown flags")),
     }
 }
 
@@ -317,24 +340,27 @@ mod tests {
             pseudoprincipals: 4,
             under_placeholders: BTreeMap::from([("posts".to_owned(), 2)]),
             of_nobody: BTreeMap::from([("posts".to_owned(), 3)]),
+            is_recorded: true,
         };
         let bytes = intent.encode();
         assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
         for cut in 0..bytes.len() {
             assert!(Intent::decode(&bytes[..cut]).is_err());
         }
-        // Programs before counted nothing that names nobody, and those before nothing under
-        // placeholders.
+        // Earlier versions did not say whether a log was told, those before counted nothing that
+        // names nobody, and those before nothing under placeholders.
         let bytes = Intent {
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
+            is_recorded: false,
             ..intent
         }
         .encode();
         for (version, less) in [
-            (KEYLESS_VERSION, 2),
-            (UNCOUNTED_VERSION, 2),
-            (NOBODY_VERSION, 1),
+            (KEYLESS_VERSION, 3),
+            (UNCOUNTED_VERSION, 3),
+            (NOBODY_VERSION, 2),
+            (UNTOLD_VERSION, 1),
         ] {
             let mut before = bytes[..bytes.len() - less].to_vec();
             before[0] = version;

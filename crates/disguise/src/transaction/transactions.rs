@@ -74,6 +74,11 @@ impl<D: Database> Transactions<D> {
         self.sink = Some(sink);
     }
 
+    /// Returns whether operations are sent to a sink.
+    pub(crate) const fn has_sink(&self) -> bool {
+        self.sink.is_some()
+    }
+
     /// Names people in the entries under this key.
     pub(crate) fn set_subject_key(&mut self, key: Arc<SubjectKey>) {
         self.naming = Naming(Some(key));

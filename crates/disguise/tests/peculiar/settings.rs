@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use probity_disguise::Database;
+use probity_disguise::Database as _;
 use probity_disguise::database::{Mysql, Postgres};
 
 use crate::suite::member::{Member, NOTES};

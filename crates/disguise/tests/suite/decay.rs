@@ -55,7 +55,8 @@ fn sum(pages: &[Decayed], of: impl Fn(&Decayed) -> u64) -> u64 {
 pub(crate) fn the_default_of_a_parameter_counts_for_inactivity() {
     let mut forum = forum();
     forum.sql("UPDATE users SET karma = 1 WHERE id IN (1, 3)");
-    let file = SpecFile::parse("[parameters]\nactive = \"5\"\n").unwrap();
+    let text = "[parameters]\nactive = \"5\"\n[[remove]]\ntable = \"stories\"\n";
+    let file = SpecFile::parse(text).unwrap();
     let asked = DecayRequest {
         parameters: BTreeMap::new(),
         ..request(&file.spec, None, 10)

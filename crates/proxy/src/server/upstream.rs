@@ -211,6 +211,13 @@ fn refused_login(text: &[u8]) -> io::Error {
     if codes.iter().any(|code| text.starts_with(code)) {
         return refused(text);
     }
+    let unasked = [
+        &b"ERR AUTH <password> called without any password"[..],
+        b"ERR Client sent AUTH, but no password is set",
+    ];
+    if unasked.iter().any(|start| text.starts_with(start)) {
+        return io::Error::other("a password was given, and the server has none");
+    }
     io::Error::other("it refuses the login with an error that may repeat the password")
 }
 

@@ -68,6 +68,19 @@ pub(super) fn look(args: &Append, environment: &Environment, dir: &Path) -> Stri
     words.0
 }
 
+/// Returns the command that proves the entry of `index`.
+pub(super) fn proof(args: &Append, environment: &Environment, index: u64) -> String {
+    let mut words = Words::default();
+    words.word("probity prove");
+    words.path(&args.dir);
+    words.option("--stream", args.stream.as_str());
+    words.option("--index", &index.to_string());
+    let key = args.key.as_ref().or(environment.key_file.as_ref());
+    words.file("--key", key);
+    words.option("-o", &format!("{}.{index}.tlog-proof", args.stream));
+    words.0
+}
+
 /// Returns a free path like `path`, or an empty folder: the folder that was begun holds proofs
 /// already.
 fn free(path: &Path) -> PathBuf {

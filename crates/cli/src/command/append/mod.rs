@@ -5,7 +5,7 @@ mod place;
 mod proofs;
 
 use std::collections::VecDeque;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, IsTerminal as _};
 use std::path::Path;
 
 use indicatif::ProgressBar;
@@ -55,6 +55,9 @@ struct Summary<'a> {
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
     interruption::end_gracefully()?;
     let input = Input::open(&args.file)?;
+    if args.file == Path::new("-") && io::stdin().is_terminal() {
+        note("reading entries from standard input, one JSON object a line; Ctrl-D ends them");
+    }
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
@@ -186,9 +189,11 @@ impl Run<'_> {
                         self.conflict = (!self.args.skip_invalid).then_some(number);
                         self.refuse(number, &Refused { reason, remedy })?;
                     }
-                    Err(error) => {
-                        return Err(Failure::from(error).so(&format!("appending line {number}")));
+                    // A log that stopped says nothing about the line at hand.
+                    Err(error @ (AppendError::Poisoned(_) | AppendError::Closed)) => {
+                        return Err(error.into());
                     }
+                    Err(error) => return Err(Failure::from(error).so(&format!("line {number}"))),
                 },
                 Some(LineFound::Refused(failure)) => self.refuse(number, &failure)?,
             }
@@ -361,6 +366,10 @@ impl Run<'_> {
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
         let failure = failure.after(&self.appended(kept));
+        let failure = match self.without_receipt(kept) {
+            0 => failure,
+            missing => failure.also(&self.how_to_prove(environment, index, missing)),
+        };
         let go_on = |line| self.go_on(environment, line, index);
         // If entries before it are missing, the conflicting line is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
@@ -413,12 +422,29 @@ impl Run<'_> {
     /// receipt.
     fn appended(&self, kept: u64) -> String {
         let appended = counted(kept, "entry appended", "entries appended");
-        match kept.saturating_sub(self.receipted) {
-            missing if missing > 0 && self.args.receipts => {
-                format!("{appended}, the last {missing} of them without a receipt")
-            }
-            _ => appended,
+        match self.without_receipt(kept) {
+            0 => appended,
+            missing => format!("{appended}, the last {missing} of them without a receipt"),
         }
+    }
+
+    /// Returns how many of the first `kept` entries lack the receipt that was asked for.
+    fn without_receipt(&self, kept: u64) -> u64 {
+        if self.args.receipts {
+            kept.saturating_sub(self.receipted)
+        } else {
+            0
+        }
+    }
+
+    /// Returns the way to evidence of the `missing` entries before index `next`, which have no receipt.
+    fn how_to_prove(&self, environment: &Environment, next: u64, missing: u64) -> String {
+        let first = next.saturating_sub(missing);
+        let last = next.saturating_sub(1);
+        format!(
+            "entries {first} to {last} are recorded without a receipt: their lines are not to be appended again, and a proof shows each: {}",
+            advice::proof(self.args, environment, first)
+        )
     }
 
     /// Returns whether the whole command can be repeated: the log still knows the keys of all its

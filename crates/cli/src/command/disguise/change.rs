@@ -9,6 +9,7 @@ use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
+use super::advice::Advice;
 use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::receipt::{OF_RECORDS, Outgoing};
@@ -141,13 +142,14 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         .unfinished_like(&request)
         .map_err(&unfit)?
     {
-        return Err(begun_before(id));
+        return Err(Advice::of_apply(args, environment).begun_before(id));
     }
     let outcome = match args.chunk_rows {
         None => ready.engine.apply(&request).map_err(&unfit),
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
-            chunk::apply(&mut ready.engine, &request, rows, &unfit)
+            let advice = Advice::of_apply(args, environment);
+            chunk::apply(&mut ready.engine, &request, (rows, &advice), &unfit)
         }
     };
     let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
@@ -161,30 +163,6 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     }
     output.flush()?;
     Ok(Status::Done)
-}
-
-/// Refuses to begin again what was interrupted: that would be a second disguise over the first.
-fn begun_before(id: DisguiseId) -> Failure {
-    Failure::new(format!(
-        "disguise {id}, of the same specification for the same person, was begun and is not done yet"
-    ))
-    .remedy(how_to_go_on(id))
-}
-
-fn how_to_go_on(id: DisguiseId) -> String {
-    format!(
-        "go on with: probity disguise resume --id {id}; end it with: probity disguise cancel --id {id}; take back what is hidden with: probity disguise reveal"
-    )
-}
-
-/// Adds to the failure of a disguise in chunks which disguise was begun, and how to go on.
-pub(super) fn begun(id: Option<DisguiseId>, failure: Failure) -> Failure {
-    let Some(id) = id else {
-        return failure;
-    };
-    failure
-        .after(&format!("disguise {id} was begun"))
-        .remedy(how_to_go_on(id))
 }
 
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {
@@ -436,13 +414,15 @@ pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status,
             engine.forget_everything(&user, &credential, time),
         ),
     };
-    let (receipt, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
-    if let Some(outgoing) = outgoing {
-        let done = "it was forgotten for good";
-        outgoing
-            .write(&receipt)
-            .map_err(|failure| failure.after(done))?;
-    }
+    let outcome = outcome.map_err(refused);
+    // The receipt is written whatever becomes of the log.
+    let written = match (&outcome, outgoing) {
+        (Ok(receipt), Some(outgoing)) => outgoing.write(receipt),
+        _ => Ok(()),
+    };
+    let recorded = recorded(engine, recorder, outcome);
+    written.map_err(|failure| failure.after("it was forgotten for good"))?;
+    let (_, entry) = recorded?;
     let mut output = Output::new();
     if args.json {
         let receipt = args.receipt.as_ref().map(|path| path.display().to_string());

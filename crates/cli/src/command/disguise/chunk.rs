@@ -4,7 +4,8 @@ use probity_disguise::{Applied, ApplyRequest, Credential, DisguiseId, Error, Pro
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
-use super::change::{AppliedForm, begun, print_applied, print_entry, recorded};
+use super::advice::Advice;
+use super::change::{AppliedForm, print_applied, print_entry, recorded};
 use super::credential::Brought;
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, at_share, refused, stored};
@@ -32,20 +33,21 @@ enum Stop {
 pub(super) fn apply(
     engine: &mut AnyEngine,
     request: &ApplyRequest<'_>,
-    rows: u32,
+    (rows, advice): (u32, &Advice<'_>),
     unfit: &impl Fn(Error) -> Failure,
 ) -> Result<Applied, Failure> {
     interruption::end_gracefully()?;
     let clock = SystemClock::new();
     let started = engine.chunks().start(request, rows, || clock.now());
-    let (id, progress) = started.map_err(|halted| begun(halted.begun, unfit(halted.cause)))?;
+    let (id, progress) =
+        started.map_err(|halted| advice.begun(halted.begun, unfit(halted.cause)))?;
     if let Progress::Done(applied) = progress {
         return Ok(applied);
     }
     let applied = finish(engine, id, request.over.as_ref(), rows);
     applied.map_err(|stop| match stop {
-        Stop::Asked => begun(Some(id), asked()),
-        Stop::Failed(cause) => begun(Some(id), unfit(cause)),
+        Stop::Asked => advice.begun(Some(id), asked()),
+        Stop::Failed(cause) => advice.begun(Some(id), unfit(cause)),
     })
 }
 
@@ -84,21 +86,22 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     at_share(&mut engine, args.pace.share);
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     interruption::end_gracefully()?;
+    let advice = Advice::of_resume(args, environment);
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
         match finish(&mut engine, id, over.as_ref(), args.chunk_rows) {
             Ok(applied) => done.push(applied),
             Err(Stop::Asked) => {
-                outcome = outcome.and(Err(begun(Some(id), asked())));
+                outcome = outcome.and(Err(advice.begun(Some(id), asked())));
                 break;
             }
             // One that needs its credential does not hold up the others.
-            Err(Stop::Failed(error @ Error::NoSuchDisguise)) => {
+            Err(Stop::Failed(error @ (Error::NoSuchDisguise | Error::Unrecorded { .. }))) => {
                 outcome = outcome.and(Err(refused(error)));
             }
             Err(Stop::Failed(error)) => {
-                outcome = outcome.and(Err(begun(Some(id), refused(error))));
+                outcome = outcome.and(Err(advice.begun(Some(id), refused(error))));
             }
         }
     }

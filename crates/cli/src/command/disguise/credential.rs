@@ -193,7 +193,7 @@ pub(super) fn first_line(path: &Path, what: &str) -> Result<Zeroizing<String>, F
         return Err(Failure::usage(format!(
             "the first line of {shown} has more than {LINE_BYTES_MAX} bytes"
         ))
-        .remedy("take a shorter credential; where one was registered from such a file by a program before, its first 4096 bytes open what it opened"));
+        .remedy("take a shorter credential; where one was registered from such a file by an earlier version, its first 4096 bytes open what it opened"));
     }
     match std::str::from_utf8(line) {
         Ok(line) => Ok(Zeroizing::new(line.to_owned())),

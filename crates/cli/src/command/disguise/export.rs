@@ -32,6 +32,17 @@ struct ExportedForm {
     entry: Option<Recorded>,
 }
 
+/// The document of an export whose rows are in a file.
+#[derive(Serialize)]
+struct WrittenForm<'a> {
+    file: &'a Path,
+    rows: usize,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unreadable: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<&'a Recorded>,
+}
+
 pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
@@ -52,8 +63,16 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
         };
         match place {
             Some(place) => {
+                let path = place.path;
                 let said = place.finish(&form)?;
-                if !args.json {
+                if args.json {
+                    output.json(&WrittenForm {
+                        file: path,
+                        rows: form.rows.len(),
+                        unreadable: &form.unreadable,
+                        entry: form.entry.as_ref(),
+                    })?;
+                } else {
                     output.line(&said)?;
                     print_entry(form.entry.as_ref(), &mut output)?;
                 }

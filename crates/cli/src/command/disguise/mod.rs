@@ -1,5 +1,6 @@
 //! `probity disguise`: people hidden in a SQL database, and brought back.
 
+mod advice;
 mod change;
 mod chunk;
 mod credential;
@@ -24,10 +25,11 @@ use probity_disguise::database::connect;
 use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
 
 pub(super) use self::receipt::read_signer;
-use crate::args::{DatabaseChoice, Description, DisguiseCommand};
+use crate::args::{DatabaseChoice, Description, DisguiseCommand, LogChoice};
 use crate::config::Environment;
 use crate::database_address::{Said, address, remedy_of_connection};
 use crate::failure::{Failure, Status};
+use crate::shell::quoted;
 
 /// The engine over any database.
 type AnyEngine = Engine<Box<dyn Database>>;
@@ -60,6 +62,31 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Replay(args) => replay::replay(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
     }
+}
+
+/// Returns the log that a command was given.
+pub(crate) const fn log_of(command: &DisguiseCommand) -> Option<&LogChoice> {
+    Some(match command {
+        DisguiseCommand::Register(args) => &args.log,
+        DisguiseCommand::Apply(args) => &args.log,
+        DisguiseCommand::Resume(args) => &args.log,
+        DisguiseCommand::Reveal(args) => &args.log,
+        DisguiseCommand::SpeaksFor(args) => &args.log,
+        DisguiseCommand::List(args) => &args.log,
+        DisguiseCommand::Export(args) => &args.log,
+        DisguiseCommand::SubjectName(args) => &args.log,
+        DisguiseCommand::Forget(args) => &args.log,
+        DisguiseCommand::Rekey(args) => &args.log,
+        DisguiseCommand::Unregister(args) => &args.log,
+        DisguiseCommand::Hold(args) => &args.log,
+        DisguiseCommand::Lift(args) => &args.log,
+        DisguiseCommand::Cancel(args) => &args.log,
+        DisguiseCommand::Sweep(args) => &args.log,
+        DisguiseCommand::Decay(args) => &args.log,
+        DisguiseCommand::Replay(args) => &args.log,
+        DisguiseCommand::Update(args) => &args.log,
+        _ => return None,
+    })
 }
 
 fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Database>, Failure> {
@@ -138,16 +165,23 @@ fn read<T, E: std::error::Error + Send + Sync + 'static>(
 
 /// Reports that the file at `path` is refused.
 fn in_file(path: &Path) -> Failure {
-    Failure::new(format!("{} is refused", path.display()))
+    Failure::new(format!("{} is refused", path.display())).remedy("correct the file at that place")
 }
 
 /// Reports what the engine refused of the specification at `path`.
 fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
-    move |error| match error {
+    move |error| {
+        match error {
         Error::Spec(error) => {
-            Failure::new(format!("{} does not fit the database", path.display())).because(error)
+            Failure::new(format!("{} does not fit the database", path.display()))
+                .because(error)
+                .remedy(format!(
+                    "correct that place, and see whether it fits with: probity disguise check --spec {}",
+                    quoted(path)
+                ))
         }
         other => refused(other),
+    }
     }
 }
 
@@ -171,6 +205,10 @@ fn refused(error: Error) -> Failure {
         }
         Error::NoSuchUser { .. } => Some(
             "look at the id; who has left already comes back with their credential: probity disguise list, reveal; where the application deleted the account: probity disguise unregister",
+        ),
+        Error::WrongCredential => Some(
+            "give the credential of this user: the file that register or rekey wrote last, or their password; \
+             once everything was forgotten, none fits",
         ),
         Error::AlreadyDisguised { .. } => {
             Some("bring them back first with: probity disguise reveal")
@@ -199,6 +237,9 @@ fn refused(error: Error) -> Failure {
         Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
         Error::Unsettled(_) => Some(
             "see whether it was done with: probity disguise list, or with replay --dry-run and the log",
+        ),
+        Error::Unrecorded { .. } => Some(
+            "name the log, and its stream and key, as when it was begun: --log DIR; nothing was changed",
         ),
         Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),
         _ => None,

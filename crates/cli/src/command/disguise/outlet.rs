@@ -8,12 +8,13 @@ use probity_disguise::{Error, Registration, SHARES};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
+use super::change::print_entry;
 use super::credential::CredentialFile;
 use super::recorder::Recorded;
 use super::{AnyEngine, refused};
 use crate::envelope::enveloped;
 use crate::failure::{Failure, Status};
-use crate::output::{Output, note};
+use crate::output::{Output, is_discarded, note};
 
 #[derive(Serialize)]
 struct Registered<'a> {
@@ -50,6 +51,12 @@ impl Outlet {
                 shares.len()
             ))
             .remedy("give --share-out three times, each with a new file"));
+        }
+        if whole.is_none() && shares.is_empty() && is_discarded() {
+            return Err(Failure::usage(
+                "standard output is closed or discarded, and the credential would be lost",
+            )
+            .remedy("name a new file for it with --credential-out FILE; nothing was changed"));
         }
         let mut outlet = Self {
             user: user.to_owned(),
@@ -138,7 +145,7 @@ impl Outlet {
     /// Prints the rest of the document after the commit.
     fn report(&self, entry: Option<&Recorded>) -> Result<(), Failure> {
         if !self.json {
-            return Ok(());
+            return self.tell(entry);
         }
         let mut output = Output::new();
         if self.has_files() {
@@ -151,6 +158,24 @@ impl Outlet {
             output.text(&format!(",\"entry\":{entry}"))?;
         }
         output.line("}")?;
+        output.flush()
+    }
+
+    /// Tells after the commit where the credential is. Beside one on standard output nothing else is
+    /// printed there.
+    fn tell(&self, entry: Option<&Recorded>) -> Result<(), Failure> {
+        let files = self.whole.iter().chain(&self.shares);
+        let files: Vec<String> = files.map(CredentialFile::shown).collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let mut output = Output::new();
+        output.line(&format!(
+            "the credential of {} is in {}",
+            self.user,
+            files.join(", ")
+        ))?;
+        print_entry(entry, &mut output)?;
         output.flush()
     }
 

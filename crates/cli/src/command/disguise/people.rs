@@ -8,6 +8,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
+use super::advice::Advice;
 use super::change::{print_entry, recorded};
 use super::credential::{Brought, read_new_password};
 use super::outlet::{Handing, Outlet};
@@ -116,7 +117,7 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open_to_look(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.speaks_for(&user, &brought.credential(), time);
     let (ids, _) = recorded(engine, recorder, outcome.map_err(refused))?;
@@ -137,7 +138,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open_to_look(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.list(&user, &brought.credential(), time);
     let (listed, _) = recorded(engine, recorder, outcome.map_err(refused))?;
@@ -166,11 +167,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             } else {
                 ""
             };
-            let unfinished = if it.unfinished {
-                "  not done yet: disguise resume"
-            } else {
-                ""
-            };
+            let unfinished = if it.unfinished { "  not done yet" } else { "" };
             let unreadable = if it.unreadable {
                 "  a record of it cannot be read"
             } else {
@@ -183,6 +180,16 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
         }
     }
     output.flush()?;
+    if !args.json {
+        let advice = Advice::of_list(args, environment);
+        for it in listed.iter().filter(|it| it.unfinished) {
+            note(&format!(
+                "{} is not done yet: {}",
+                it.id,
+                advice.how_to_go_on(it.id)
+            ));
+        }
+    }
     let unreadable = listed.iter().filter(|it| it.unreadable).map(|it| it.id);
     Ok(unreadable_status(&unreadable.collect()))
 }

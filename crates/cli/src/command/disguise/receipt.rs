@@ -22,6 +22,8 @@ use crate::one_line::converted;
 use crate::output::Output;
 use crate::output_file::OutputFile;
 
+/// Room that is taken for a receipt before anything is forgotten.
+const RECEIPT_BYTES: usize = 4096;
 const KEY_LABEL: &str = RECEIPT_KEY_LABEL;
 
 /// The extent of what was forgotten, for a person to read.
@@ -112,8 +114,9 @@ impl<'a> Outgoing<'a> {
             return Err(Failure::new(format!("{} is there already", path.display()))
                 .remedy("name a new file for the receipt"));
         }
-        let file =
-            OutputFile::create(path).map_err(|error| Failure::file("create", path, error))?;
+        let failed = |error| Failure::file("create", path, error);
+        let mut file = OutputFile::create(path).map_err(failed)?;
+        file.hold_room(RECEIPT_BYTES).map_err(failed)?;
         Ok(Some(Self { signer, file, path }))
     }
 
@@ -123,9 +126,12 @@ impl<'a> Outgoing<'a> {
             .signed(&self.signer)
             .map_err(|error| Failure::new("the receipt could not be signed").because(error))?;
         let written = self.file.write_all(note.as_bytes());
-        written
-            .and_then(|()| self.file.finish())
-            .map_err(|error| Failure::file("write the receipt", path, error))
+        written.and_then(|()| self.file.finish()).map_err(|error| {
+            // No second receipt can be had: the credential opens nothing any more.
+            Failure::file("write the receipt", path, error).remedy(format!(
+                "the receipt is nowhere else; keep these lines as a file:\n{note}"
+            ))
+        })
     }
 }
 

@@ -89,10 +89,23 @@ impl Recorder {
         environment: &Environment,
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
+        if choice.log.is_none() {
+            note("nothing is recorded: name the log that takes an entry with --log DIR");
+        }
+        Self::open_to_look(choice, said, environment, engine)
+    }
+
+    /// Opens the log, if one is named, for a command that changes nothing and hands nothing out: only
+    /// its refusal is recorded.
+    pub(super) fn open_to_look(
+        choice: &LogChoice,
+        said: &Attribution,
+        environment: &Environment,
+        engine: &mut AnyEngine,
+    ) -> Result<Option<Self>, Failure> {
         let said = Said::of(said)?;
         engine.set_notice(Box::new(|left| note(&format!("warning: {left}"))));
         let Some(dir) = choice.log.as_deref() else {
-            note("nothing is recorded: name the log that takes an entry with --log DIR");
             return Ok(None);
         };
         engine.set_subject_key(subject_key(dir, choice.key.as_deref(), environment)?);

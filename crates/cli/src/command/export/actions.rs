@@ -1,4 +1,4 @@
-//! The actions by which entries are chosen: a word that no entry has is a slip.
+//! The actions by which entries are chosen: a word that no entry has may be a slip.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use probity_log::reader::{Filter, Found, Reader};
 use super::OnDamage;
 use crate::args::Export;
 use crate::failure::Failure;
+use crate::output::note;
 
 /// The actions of entries that this program writes. An application may use any other word.
 const OWN: [&str; 44] = [
@@ -73,13 +74,12 @@ impl From<LogError> for Stop {
     }
 }
 
-/// Refuses an action that this program does not write and no entry has that can be read: that there
-/// are no entries with it says nothing then. Reads the streams again, which is only worth it where
-/// no entry was found.
+/// Tells of an action that this program does not write and no entry has that can be read: the word
+/// may be mistyped. Reads the streams again, which is only worth it where no entry was found.
 ///
 /// # Errors
-/// Wrong usage, with the actions that there are; errors of reading.
-pub(super) fn check(action: &str, args: &Export, reader: &Reader) -> Result<(), Failure> {
+/// Those of reading.
+pub(super) fn tell_unknown(action: &str, args: &Export, reader: &Reader) -> Result<(), Failure> {
     if OWN.contains(&action) {
         return Ok(());
     }
@@ -104,18 +104,19 @@ pub(super) fn check(action: &str, args: &Export, reader: &Reader) -> Result<(), 
     match searched {
         Err(Stop::Found) => Ok(()),
         Err(Stop::Failed(error)) => Err(error.into()),
-        Ok(()) => Err(unknown(action, &held)),
+        Ok(()) => {
+            note(&unknown(action, &held));
+            Ok(())
+        }
     }
 }
 
-fn unknown(action: &str, held: &BTreeSet<String>) -> Failure {
+fn unknown(action: &str, held: &BTreeSet<String>) -> String {
     let held: Vec<&str> = held.iter().map(String::as_str).collect();
     let held = if held.is_empty() {
         "no entry is there".to_owned()
     } else {
         format!("the entries there have {}", held.join(", "))
     };
-    let own = OWN.join(", ");
-    Failure::usage(format!("no entry has the action {action}"))
-        .remedy(format!("{held}; the program itself writes {own}"))
+    format!("no entry has the action {action}: {held}")
 }

@@ -178,7 +178,7 @@ fn export<W: Write>(
     progress.clear();
     counts.status = reading::status_after(&read?);
     if let (Some(action), 0) = (&args.filter.action, counts.entries) {
-        actions::check(action, args, reader)?;
+        actions::tell_unknown(action, args, reader)?;
     }
     Ok((counts, form.into_inner().map_err(fail)?))
 }

@@ -1,5 +1,6 @@
 //! `pocket import`: rows of a CSV or JSON file.
 
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use probity_vault::{End, Import, Observer, RowsFormat as Form};
@@ -13,7 +14,11 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::interruption;
 use crate::output::{Output, counted};
+use crate::output_guard::secret;
 use crate::progress::Progress;
+
+/// Bytes by which the file of a key is recognised.
+const HEAD_BYTES: usize = 32;
 
 #[derive(Serialize)]
 struct Imported<'a> {
@@ -28,7 +33,7 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
         // Reading it would fail too, and its rows would be called malformed.
         return Err(Failure::file("read", &args.rows, Errno::ISDIR.into()));
     }
-    let input = Input::open(&args.rows)?;
+    let input = without_key(&args.rows, Input::open(&args.rows)?)?;
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let mut import = Import::new(&mut vault, &args.table, args.rows_per_commit)
@@ -46,7 +51,7 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
     if place.close_after(vault, ran, |_| kept.clone())? == End::Stopped {
         return Err(Failure::new("a signal asked to stop")
             .after(&kept)
-            .remedy("leave these rows out of the input and run the same command again"));
+            .remedy("leave these rows out of the input, but not the heading of a CSV file, and run the same command again"));
     }
     let mut output = Output::new();
     if args.json {
@@ -58,6 +63,21 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// Refuses the file of a key by its beginning: a message about its rows would show the key.
+fn without_key(path: &Path, mut input: Input) -> Result<impl Read, Failure> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let most = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);
+    // What could not be read now is reported when it is read as rows.
+    drop(input.by_ref().take(most).read_to_end(&mut head));
+    match secret(&head) {
+        Some(what) => Err(
+            Failure::new(format!("{} holds {what}, and no rows", path.display()))
+                .remedy("name the file of the rows; nothing of this one was imported"),
+        ),
+        None => Ok(Cursor::new(head).chain(input)),
+    }
 }
 
 fn format_of(path: &Path) -> RowsFormat {

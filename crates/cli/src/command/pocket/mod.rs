@@ -32,6 +32,7 @@ use crate::key_file;
 use crate::output::Output;
 use crate::output_file::is_part;
 use crate::output_guard::{is_one_file, protect};
+use crate::shell::quoted;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
@@ -176,8 +177,8 @@ impl Place {
             .remedy("remove it with its root file, and create the database again"));
         }
         let chip = FileFlash::open(&self.file, durable).map_err(|error| {
-            let missing = "make one with: probity pocket create FILE";
-            self.unopened("open the pocket database", &self.file, error, missing)
+            let missing = self.named_in("make one with: probity pocket create FILE");
+            self.unopened("open the pocket database", &self.file, error, &missing)
         })?;
         self.watch(chip.failure());
         Ok(chip)
@@ -300,7 +301,7 @@ impl Place {
                 .remedy("use the version of probity that wrote it, or a later one"),
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
-                .remedy(self.when_full),
+                .remedy(self.named_in(self.when_full)),
             Error::Key(ref what) if what.ends_with(TAKEN) => {
                 Failure::new("the pocket database refuses").because(error).remedy(
                     "a unique column has each value once; create --from takes a table over without UNIQUE with --plain TABLE",
@@ -319,10 +320,15 @@ impl Place {
             Error::Sql { ref what, .. } if what.starts_with(NO_TABLE) => {
                 Failure::new("the pocket database refuses")
                     .because(error)
-                    .remedy(format!("see the tables with: probity pocket stats {file}"))
+                    .remedy(format!("see the tables with: probity pocket stats {}", quoted(&self.file)))
             }
             error => Failure::new("the pocket database refuses").because(error),
         }
+    }
+
+    /// Returns a remedy with the database in the place of FILE.
+    fn named_in(&self, remedy: &str) -> String {
+        remedy.replace(" FILE", &format!(" {}", quoted(&self.file)))
     }
 
     /// Reports a failed file with the system's error and the remedy.
@@ -363,9 +369,10 @@ impl Place {
         closed.map_err(|failure| {
             failure
                 .after(&format!("{} and committed", done(&ran)))
-                .remedy(
-                    "do not repeat the command; see what is stored with: probity pocket stats FILE",
-                )
+                .remedy(format!(
+                    "do not repeat the command; see what is stored with: probity pocket stats {}",
+                    quoted(&self.file)
+                ))
         })?;
         Ok(ran)
     }

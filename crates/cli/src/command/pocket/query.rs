@@ -14,10 +14,11 @@ use crate::output::{Output, rows_failed};
 use crate::visible_text::Audience;
 
 pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Status, Failure> {
+    let place = Place::of(&args.pocket, environment);
     let mut statements = Statements::new(&args.sql);
     let (Some((_, statement)), None) = (statements.next(), statements.next()) else {
         return Err(Failure::usage("one SELECT is wanted")
-            .remedy("run several statements with: probity pocket exec FILE SQL"));
+            .remedy(place.named_in("run several statements with: probity pocket exec FILE SQL")));
     };
     let word = statement.split_whitespace().next().unwrap_or("");
     if !["SELECT", "EXPLAIN"]
@@ -25,7 +26,7 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
         .any(|known| word.eq_ignore_ascii_case(known))
     {
         return Err(Failure::usage("a query begins with SELECT")
-            .remedy("run other statements with: probity pocket exec FILE SQL"));
+            .remedy(place.named_in("run other statements with: probity pocket exec FILE SQL")));
     }
     let explained = args.explain && word.eq_ignore_ascii_case("SELECT");
     let text = if explained {
@@ -38,7 +39,6 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
     } else {
         args.format
     };
-    let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let mut shown = Shown::new(format);
     let ran = vault.execute(&text, &[], &mut shown);

@@ -18,7 +18,13 @@ impl Place {
                 self.vault_refused(*cause).after(&at.to_string())
             }
             VaultError::NotEvidence(fault) => not_evidence(&self.file, &fault),
-            error => failure_of(&error),
+            error => {
+                let failure = failure_of(&error);
+                match remedy_of(&error) {
+                    Some(remedy) => failure.remedy(self.named_in(&remedy)),
+                    None => failure,
+                }
+            }
         }
     }
 }
@@ -55,6 +61,9 @@ fn remedy_of(error: &VaultError) -> Option<String> {
         VaultError::NoTable { .. } => "see the tables with: probity pocket stats FILE",
         VaultError::NoTables => {
             "see that --from names the database, its schema and an account that may read; tables that begin with probity_ are taken with --table TABLE"
+        }
+        VaultError::NoColumn { .. } => {
+            "name columns of the table in the first line, with commas between them, or in each object"
         }
         VaultError::NoHeading => "give it a first line with the names of the columns",
         VaultError::RepeatedColumn { .. } => "give them names of their own with AS",
