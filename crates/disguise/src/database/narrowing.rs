@@ -90,6 +90,10 @@ impl Column {
             "date" => {
                 matches!(value, Value::Text(text) if is_clock(text) || time_of(text).is_some_and(is_not_zero))
             }
+            // Bytes of another character set, which the text does not tell.
+            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => {
+                matches!(value, Value::Text(text) if !text.is_ascii())
+            }
             "bytea" => matches!(value, Value::Text(text) if text.contains('\\')),
             _ if kind.starts_with("time") || kind.starts_with("datetime") => {
                 matches!(value, Value::Text(text) if loses_time(dialect, &kind, text))
@@ -137,6 +141,12 @@ fn is_clock(text: &str) -> bool {
     text.contains(':') && time_of(text).is_none()
 }
 
+/// Returns whether a time ends with its distance from UTC.
+fn has_zone(text: &str) -> bool {
+    let clock = time_of(text).unwrap_or(text);
+    clock.contains(':') && clock.get(1..).is_some_and(|it| it.contains(['+', '-']))
+}
+
 /// Returns whether a time is another than midnight.
 fn is_not_zero(time: &str) -> bool {
     let clock = time.split(['+', '-', 'B']).next().unwrap_or(time);
@@ -149,11 +159,12 @@ fn loses_time(dialect: Dialect, kind: &str, text: &str) -> bool {
     if is_of_day && time_of(text).is_some() || !is_of_day && is_clock(text) {
         return true;
     }
-    let has_zone = text.rsplit_once(':').is_some_and(|_| {
-        let clock = time_of(text).unwrap_or(text);
-        clock.contains('+') || clock.get(1..).is_some_and(|it| it.contains('-'))
-    });
-    if dialect == Dialect::Postgres && is_of_day && has_zone && !kind.contains("with time zone") {
+    // Without a zone a time is of the session, and with one it is not.
+    let is_infinite = !text.contains([':', '-']);
+    if dialect == Dialect::Postgres
+        && !is_infinite
+        && has_zone(text) != kind.contains("with time zone")
+    {
         return true;
     }
     let without = match dialect {
@@ -269,8 +280,8 @@ mod tests {
             (
                 postgres,
                 "timestamp with time zone",
-                vec![text("2026-01-20 10:00:00.123456+00")],
-                vec![],
+                vec![text("2026-01-20 10:00:00.123456+00"), text("infinity")],
+                vec![text("2026-01-20 10:00:00"), text("2026-01-20")],
             ),
             (
                 maria,

@@ -62,8 +62,8 @@ impl<D: Database> People<'_, D> {
     /// register and nothing of theirs is sealed to the former person. That person's schedules and
     /// disguises in chunks end, and in those of everybody the marks that they returned or forgot;
     /// records and credentials stay theirs. An application calls this when it deletes an account,
-    /// of somebody who had everything forgotten, too. While the row exists, the person's credential
-    /// is required.
+    /// of a placeholder or of somebody who had everything forgotten, too. While the row exists, the
+    /// person's credential is required.
     ///
     /// # Errors
     /// [`Error::Value`] where the users table has a row of the user and no credential is given, or
@@ -89,6 +89,12 @@ impl<D: Database> People<'_, D> {
             let name = [user.principal()];
             let known = registry::principals(database, &name)?.into_values().next();
             let key = match known {
+                // The account of a placeholder may be deleted, too, and its id given to somebody.
+                Some((key, PrincipalKind::Placeholder | PrincipalKind::Departed))
+                    if credential.is_none() =>
+                {
+                    key
+                }
                 Some((key, PrincipalKind::Person)) => key,
                 // A person who had everything forgotten is not registered and may have left marks.
                 None if marks > 0 => return open.done(&asked, ended(marks)),

@@ -286,14 +286,14 @@ pub(crate) fn whoever_has_the_id_of_a_placeholder_gives_and_gets_nothing() {
         let find = "SELECT author FROM posts WHERE id = 5";
         let rows = member.engine.database().query(find, &[]).unwrap();
         let placeholder = rows[0][0].clone();
+        member.sql(&[&format!("DELETE FROM people WHERE id = {placeholder}")]);
+        let mut people = member.engine.people();
+        people.unregister(&placeholder, None, time()).unwrap();
         member.sql(&[
-            &format!("DELETE FROM people WHERE id = {placeholder}"),
             &format!("INSERT INTO people VALUES ({placeholder}, 'Zoe', NULL)"),
             "DELETE FROM posts WHERE id = 5",
             &format!("INSERT INTO posts VALUES (5, {placeholder}, NULL, 'of Zoe', NULL)"),
         ]);
-        // Its registration went with its row.
-        member.sql(&["DELETE FROM probity_principals WHERE standing = 1"]);
         let mut zoe = None;
         if is_registered {
             let made = member
