@@ -82,6 +82,7 @@ mod subjects;
 mod tail;
 mod ticker;
 mod tickets;
+mod unwitnessed;
 pub mod verify;
 
 pub use accepted::AcceptedLoss;

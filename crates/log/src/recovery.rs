@@ -34,6 +34,7 @@ use crate::resumption::Resumption;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{HEADER_END, Identity};
 use crate::settling::FoundStream;
+use crate::unwitnessed::unwitnessed;
 
 /// [`CHECKPOINT_BYTES_MAX`] as a length of a file; a key is shorter.
 #[expect(clippy::as_conversions, reason = "a small constant")]
@@ -588,16 +589,5 @@ fn unopened(stream: &StreamName, frame: u64, error: &DecodeError) -> LogError {
     LogError::Broken {
         place: format!("stream {stream}, frame {frame}"),
         reason: error.to_string(),
-    }
-}
-
-/// Returns the fault of the witness key's line in a checkpoint of the journal; `witness` is the key
-/// that should have signed it.
-pub(crate) fn unwitnessed(note: &[u8], witness: Option<&VerifierKey>) -> Option<&'static str> {
-    let note = SignedNote::parse(note).ok()?;
-    match note.verify(std::slice::from_ref(witness?)) {
-        Ok(_) => None,
-        Err(NoteError::NoKnownSignature) => Some("lacks the signature of the log's witness key"),
-        Err(_) => Some("has a wrong signature of the log's witness key"),
     }
 }

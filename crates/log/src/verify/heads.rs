@@ -22,7 +22,7 @@ use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, ahead, frames};
 use crate::head_origin::{log_of, named_in};
 use crate::journal::History;
-use crate::recovery::unwitnessed;
+use crate::unwitnessed::unwitnessed;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
