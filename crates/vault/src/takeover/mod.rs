@@ -189,7 +189,7 @@ impl Takeover {
             let is_key = table.primary_key == [column.name.clone()];
             let longest = measure.longest(number);
             // The length of a column that refers to another one is that one's.
-            let is_wide = form == Form::Text
+            let is_wide = matches!(form, Form::Decimal | Form::Text)
                 && longest > KEY_BYTES_MAX
                 && key_of(table, &column.name).is_none();
             if is_wide && !is_plain && (is_key || is_unique(table, &column.name)) {
@@ -205,7 +205,7 @@ impl Takeover {
             let kind = match form {
                 Form::Integer | Form::Boolean => "INTEGER".to_owned(),
                 Form::Real => "REAL".to_owned(),
-                Form::Text => format!("TEXT({longest})"),
+                Form::Decimal | Form::Text => format!("TEXT({longest})"),
             };
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);

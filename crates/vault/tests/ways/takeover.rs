@@ -159,3 +159,30 @@ fn a_null_is_refused_where_nothing_may_be_in_its_place() {
         VaultError::Null { refers_to: Some(table), is_unique: false, .. } if table == "people"
     ));
 }
+
+/// Only columns of real numbers refused an infinity: in any other one it became a text, the same as
+/// the text of another row.
+#[test]
+fn an_infinity_is_refused_in_a_column_of_any_type() {
+    for kind in ["NUMERIC", "DECIMAL(10,2)", "DATE", "", "REAL", "INTEGER"] {
+        for value in ["9e999", "-9e999"] {
+            let table = format!("CREATE TABLE heights (id INTEGER PRIMARY KEY, height {kind})");
+            let row = format!("INSERT INTO heights VALUES (1, {value})");
+            let error = refusal(&[&table, &row], |_| ());
+            let VaultError::Reached { cause, .. } = error else {
+                unreachable!("{kind}: a row has a place");
+            };
+            assert!(
+                matches!(*cause, VaultError::NotFinite { column } if column == "height"),
+                "{kind}"
+            );
+        }
+    }
+    let text = "CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('inf'), ('Infinity')";
+    let (run, mut store) = take_over(&[text], |_| (), &mut ());
+    run.unwrap();
+    assert_eq!(
+        rows(&mut store, "SELECT word FROM words"),
+        ["Infinity", "inf"]
+    );
+}
