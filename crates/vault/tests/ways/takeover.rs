@@ -186,3 +186,32 @@ fn an_infinity_is_refused_in_a_column_of_any_type() {
         ["Infinity", "inf"]
     );
 }
+
+/// The key was left out without a word, and its column taken over as a plain one.
+#[test]
+fn a_key_to_a_table_that_is_not_taken_over_is_told() {
+    let nowhere =
+        "CREATE TABLE lost (id INTEGER PRIMARY KEY, place INTEGER REFERENCES nowhere(id))";
+    let cut = |tables: &[&str], unlinked: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut database = Sqlite::open(&folder.path().join("other.db")).unwrap();
+        for statement in [PEOPLE, CALLS, nowhere].join("; ").split("; ") {
+            database.execute(statement, &[]).unwrap();
+        }
+        let mut options = TakeoverOptions::default();
+        options.tables = tables.iter().map(ToString::to_string).collect();
+        options.unlinked = unlinked.iter().map(ToString::to_string).collect();
+        let takeover = Takeover::new(Box::new(database), options).unwrap();
+        let keys = takeover.cut_keys().iter();
+        let keys = keys.map(|key| format!("{} to {}", key.column, key.target));
+        keys.collect::<Vec<_>>()
+    };
+    let place = "lost.place to nowhere";
+    assert_eq!(cut(&[], &[]), [place]);
+    assert!(cut(&[], &["lost.place"]).is_empty());
+    assert_eq!(
+        cut(&["calls", "lost"], &[]),
+        ["calls.person to people", place]
+    );
+    assert!(cut(&["calls"], &["calls.person"]).is_empty());
+}
