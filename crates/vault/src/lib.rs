@@ -64,4 +64,4 @@ pub use import::{End, Import, RowsFormat};
 pub use observer::Observer;
 pub use person::{Filled, Person};
 pub use script::{Done, run_script};
-pub use takeover::{Takeover, TakeoverOptions};
+pub use takeover::{CutKey, Takeover, TakeoverOptions};

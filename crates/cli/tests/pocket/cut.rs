@@ -152,13 +152,23 @@ fn a_full_disk_is_named_with_its_cause_and_a_remedy() {
 }
 
 /// A root file put back from a backup, beside a chip that went on, opened as an empty, intact
-/// database, and the next command wrote over the rows.
+/// database, and the next command wrote over the rows. Once that was refused, a reorganisation before
+/// the rows hid them all the same.
 #[test]
 fn an_older_root_file_beside_a_newer_chip_is_refused() {
+    for reorganised in [false, true] {
+        refuse_older(reorganised);
+    }
+}
+
+fn refuse_older(reorganised: bool) {
     let place = Place::new();
-    place.run(&["create", "v", "--schema", "vault.sql", "--size", "1"], 0);
+    place.run(&["create", "v", "--schema", "vault.sql", "--size", "2"], 0);
     let older = fs::read(place.path("v.root")).unwrap();
     let insert = "INSERT INTO doctors VALUES (NULL, 'Rossi', 1.5)";
+    if reorganised {
+        place.run(&["reorganize", "v"], 0);
+    }
     place.run(&["exec", "v", insert], 0);
     let newest = fs::read(place.path("v.root")).unwrap();
     let chip = fs::read(place.path("v")).unwrap();

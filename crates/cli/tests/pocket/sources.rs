@@ -36,6 +36,12 @@ fn taken(url: &str, options: &[&str], queries: &[&str]) -> Vec<Vec<Value>> {
     queries.iter().map(query).collect()
 }
 
+/// Takes a database over with `options`, and returns what the command says.
+fn said(url: &str, options: &[&str], status: i32) -> String {
+    let create = ["create", "c", "--size", "16", "--from", url];
+    Place::new().run(&[&create[..], options].concat(), status).1
+}
+
 /// Rows without a key were read page by page. Rows that compare as equal have no order between two
 /// pages: some came twice and others never, with status 0.
 #[test]
@@ -124,4 +130,74 @@ fn a_table_of_postgres_keeps_each_row_and_its_true_types() {
         stderr.contains("row 1 of endless was reached") && stderr.contains("no finite number"),
         "{stderr}"
     );
+}
+
+/// An infinite decimal number became a text, a domain over a domain was none, and a key to another
+/// schema was left out without a word.
+#[test]
+fn domains_infinities_and_other_schemas_of_postgres_are_seen() {
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    let url = postgres::url(&socket);
+    let mut database = connect(&url).unwrap();
+    run(
+        database.as_mut(),
+        &[
+            "CREATE DOMAIN whole AS INT",
+            "CREATE DOMAIN number AS whole",
+            "CREATE DOMAIN short AS VARCHAR(5)",
+            "CREATE DOMAIN shorter AS short",
+            "CREATE TABLE marks (id number PRIMARY KEY, word shorter)",
+            "INSERT INTO marks VALUES (1, 'a'), (2, 'b'), (10, 'c')",
+            "CREATE TABLE sums (amount NUMERIC)",
+            "INSERT INTO sums VALUES ('-Infinity')",
+            "CREATE SCHEMA other",
+            "CREATE TABLE other.people (id INT PRIMARY KEY)",
+            "CREATE TABLE people (id INT PRIMARY KEY, name TEXT NOT NULL)",
+            "CREATE TABLE calls (id INT PRIMARY KEY, person INT NOT NULL REFERENCES other.people(id))",
+        ],
+    );
+    let found = taken(
+        &url,
+        &["--table", "marks"],
+        &["SELECT id, word FROM marks WHERE id > 1"],
+    );
+    let rows = [
+        json!({"id": 10, "word": "c"}),
+        json!({"id": 2, "word": "b"}),
+    ];
+    assert_eq!(found[0], rows);
+    let refused = said(&url, &["--table", "sums"], 1);
+    assert!(refused.contains("no finite number"), "{refused}");
+    let cut = "calls.person refers to other.people, which is not taken over";
+    let tables = ["--table", "calls", "--table", "people"];
+    assert!(said(&url, &tables, 0).contains(cut));
+    let unlinked = [&tables[..], &["--unlinked", "calls.person"]].concat();
+    assert!(!said(&url, &unlinked, 0).contains("calls.person"));
+}
+
+/// A unique key on the beginnings of texts became one on whole texts, and a key to another database
+/// was left out without a word.
+#[test]
+fn beginnings_of_texts_and_other_databases_of_mariadb_are_seen() {
+    let (_server, socket) = mariadb::running(|url| connect(url).is_ok());
+    let url = mariadb::url(&socket, "app");
+    let mut first = connect(&mariadb::url(&socket, "mysql")).unwrap();
+    run(
+        first.as_mut(),
+        &[
+            "CREATE DATABASE app",
+            "CREATE DATABASE other",
+            "CREATE TABLE other.people (id INT PRIMARY KEY)",
+            "CREATE TABLE app.words (id INT PRIMARY KEY, word VARCHAR(20) NOT NULL, UNIQUE (word(2)))",
+            "CREATE TABLE app.calls (id INT PRIMARY KEY, person INT NOT NULL, \
+             FOREIGN KEY (person) REFERENCES other.people(id))",
+        ],
+    );
+    let refused = said(&url, &["--table", "words"], 1);
+    assert!(refused.contains("the unique key (word(2))"), "{refused}");
+    said(&url, &["--table", "words", "--plain", "words"], 0);
+    let cut = "calls.person refers to other.people, which is not taken over";
+    assert!(said(&url, &["--table", "calls"], 0).contains(cut));
+    let unlinked = ["--table", "calls", "--unlinked", "calls.person"];
+    assert!(!said(&url, &unlinked, 0).contains("calls.person"));
 }

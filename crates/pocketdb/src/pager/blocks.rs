@@ -14,6 +14,7 @@ use crate::pager::root::{SecureStore, read_bad};
 const MAP_BLOCKS: u32 = u64::BITS;
 
 /// The block allocator of a device.
+#[derive(Clone, Copy)]
 pub(crate) struct Blocks {
     /// Bit set of the blocks in use, within the map.
     used: u64,
@@ -62,13 +63,6 @@ impl Blocks {
     /// Returns whether `block` is in the map and free.
     pub(crate) fn is_free(&self, block: u32) -> bool {
         self.bit(block).is_some_and(|bit| self.used & bit == 0)
-    }
-
-    /// Returns the free block that a search would take first, as far as the map shows.
-    pub(crate) fn first_free(&self) -> Option<u32> {
-        let from = self.next.max(self.first);
-        let mut circle = (from..self.end()).chain(self.first..from.min(self.end()));
-        circle.find(|&block| self.is_free(block))
     }
 
     /// Marks `block` as in use.

@@ -5,11 +5,17 @@ use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState};
 use crate::pager::root::{Level, Origin, SecureStore, raise_format, read_chain};
-use crate::pager::seal::{Since, next_secrets};
+use crate::pager::seal::{Sealed, Since};
 use crate::pager::side::Side;
 
 /// Least number of numbers that every opening skips after those last recorded.
 pub(super) const NUMBERS_PER_OPENING: u64 = 1 << 20;
+/// Number of further generations whose keys are tried on the first free block, and on others.
+const GENERATIONS_FAR: u32 = 16;
+const GENERATIONS_NEAR: u32 = 2;
+/// Number of free blocks in a row without a page of the record's opening at which the search for later
+/// pages ends: those before may have failed under a later opening.
+const STRANGE_MAX: u32 = 4;
 /// The number above which the store cannot be opened; an opening uses far fewer than remain then.
 const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
@@ -59,30 +65,99 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Refuses a record behind which another opening wrote: the secure store is an older copy.
     ///
     /// An opening skips numbers before it programs anything, so pages that a loss of power left, which
-    /// no record names, have lower numbers than `first`. Looked at are the two places at which the next
-    /// commit would be programmed.
+    /// no record names, have lower numbers than `first`. Looked at are the places at which the next
+    /// opening would begin to write: behind the tail, and in the blocks that are free, in the order in
+    /// which they are taken.
     fn refuse_later_pages(&mut self, first: Since) -> Result<()> {
         let tail = self.root.committed.tail;
-        let behind = (tail.sequence > 0).then_some(tail.page + 1);
-        let behind = behind.filter(|page| !page.is_multiple_of(BLOCK_PAGES));
-        let free = self.blocks.first_free().map(|block| block * BLOCK_PAGES);
-        for page in behind.into_iter().chain(free) {
-            let frame = self.arena.victim();
-            let bytes = self.arena.page_mut(frame);
-            if self.flash.read(page, 0, bytes)? == PageState::Erased {
+        let behind = tail.page + 1;
+        if tail.sequence > 0 && !behind.is_multiple_of(BLOCK_PAGES) {
+            self.is_left_from(behind, first, GENERATIONS_NEAR)?;
+        }
+        let blocks = self.shapes.map(|shape| shape.pages().div_ceil(BLOCK_PAGES));
+        let widest = blocks.into_iter().max().unwrap_or(1).max(1);
+        // A unit of several blocks passes over a free one that stands alone.
+        for wanted in (1..=widest).filter(|wanted| *wanted == 1 || blocks.contains(wanted)) {
+            let before = self.blocks;
+            let result = self.refuse_later_blocks(wanted, first);
+            self.blocks = before;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Looks at rows of `wanted` free blocks, past those that the record's own opening left.
+    fn refuse_later_blocks(&mut self, wanted: u32, first: Since) -> Result<()> {
+        let mut strange = 0;
+        // The map of free blocks forgets those that were looked at when it moves on.
+        for _ in 0..self.flash.blocks() {
+            let block = match self.take_blocks(wanted) {
+                Err(Error::DeviceFull) => return Ok(()),
+                block => block?,
+            };
+            let generations = if strange == 0 {
+                GENERATIONS_FAR
+            } else {
+                GENERATIONS_NEAR
+            };
+            if self.is_left_from(block * BLOCK_PAGES, first, generations)? {
+                strange = 0;
                 continue;
             }
-            let chain = read_chain(&mut self.root.secure)?;
-            let [next, _] = next_secrets(&chain);
-            let seal = &mut self.root.seal;
-            let sequence = seal.sequence_of(page, bytes, Some(&next));
-            let is_later = sequence.is_some_and(|sequence| sequence >= first.sequence);
-            let epoch = seal.catalogue_epoch_of(page, bytes);
-            if is_later || epoch.is_some_and(|epoch| epoch >= first.epoch) {
-                return Err(Error::Root("is older than what the chip holds"));
+            strange += 1;
+            if strange == STRANGE_MAX {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Returns what [`Self::is_left`] does; looks at the last pages of the block too, because a later
+    /// opening may have gone on behind those that the record's own opening left.
+    fn is_left_from(&mut self, page: u32, first: Since, generations: u32) -> Result<bool> {
+        if !self.is_left(page, first, generations)? {
+            return Ok(false);
+        }
+        // The first clean page of the block, behind which no page was programmed.
+        let (mut from, mut end) = (page + 1, (page + 1).next_multiple_of(BLOCK_PAGES));
+        while from < end {
+            let middle = from.midpoint(end);
+            if self.is_clean(middle)? {
+                end = middle;
+            } else {
+                from = middle + 1;
+            }
+        }
+        // The very last one may be torn.
+        for last in (page + 1..end).rev().take(2) {
+            if self.is_left(last, first, GENERATIONS_NEAR)? {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the opening of the record, or a query since, left the page behind it; refuses
+    /// a page of a later opening.
+    fn is_left(&mut self, page: u32, first: Since, generations: u32) -> Result<bool> {
+        let frame = self.arena.victim();
+        let bytes = self.arena.page_mut(frame);
+        if self.flash.read(page, 0, bytes)? == PageState::Erased {
+            return Ok(false);
+        }
+        let chain = read_chain(&mut self.root.secure)?;
+        let noted = self.root.noted;
+        let (number, first, noted) =
+            match self.root.seal.number_of(page, bytes, &chain, generations) {
+                None => return Ok(false),
+                Some(Sealed::Temporary(number)) => return Ok(number >= noted.0),
+                Some(Sealed::Buffer(number)) => (number, first.sequence, noted.1),
+                Some(Sealed::Lasting(number)) => (number, first.epoch, noted.0),
+            };
+        if number >= first {
+            return Err(Error::Root("is older than what the chip holds"));
+        }
+        Ok(number >= noted)
     }
 
     /// Returns whether `page` was not programmed since its block was erased, in none of its sectors.

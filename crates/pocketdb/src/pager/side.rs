@@ -29,6 +29,21 @@ pub(crate) fn all_sides() -> core::ops::Range<u8> {
     0..SIDES_NUMBER
 }
 
+/// Returns the owners of units.
+pub(crate) fn tables() -> core::ops::Range<u8> {
+    0..BODIES
+}
+
+/// Returns the owners of the bodies of all sides.
+pub(crate) fn bodies() -> core::ops::Range<u8> {
+    BODIES..LISTS
+}
+
+/// Returns the owners of the lists of all sides.
+pub(crate) fn lists() -> core::ops::Range<u8> {
+    LISTS..CONTENTS
+}
+
 /// The owners of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Side {

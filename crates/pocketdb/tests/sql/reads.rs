@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::FileFlash;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Extent, Store};
+use probity_pocketdb::{Error, Extent, Store};
 
 use crate::pair::Kept;
 
@@ -62,4 +62,26 @@ fn referenced_tables_are_read_in_order_and_temporary_pages_are_not_waited_for() 
     }
     let (rows, _, programs) = ask("SELECT note FROM v ORDER BY note DESC LIMIT 2");
     assert!(rows == 2 && programs > 100, "{programs}");
+}
+
+/// Temporary pages of a query are no later state: a root that is as old as they are opens.
+#[test]
+fn an_older_root_opens_where_queries_alone_wrote_and_not_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chip");
+    let flash = FileFlash::create(&path, 400, false).unwrap();
+    let (flash, older) = joined(flash).into_parts();
+    let mut store = Store::open(flash, older.clone(), 65_536).unwrap();
+    let before = store.counters().flash.programs;
+    let mut kept = Kept::default();
+    let sorted = "SELECT note FROM v ORDER BY note DESC LIMIT 2";
+    store.execute(sorted, &[], &mut kept).unwrap();
+    assert!(store.counters().flash.programs > before + 100);
+    let (flash, newest) = store.into_parts();
+    let store = Store::open(flash, older.clone(), 65_536).unwrap();
+    let mut store = Store::open(store.into_parts().0, newest, 65_536).unwrap();
+    let insert = "INSERT INTO p (k, n) VALUES ('last', 1)";
+    store.execute(insert, &[], &mut kept).unwrap();
+    let opened = Store::open(store.into_parts().0, older, 65_536);
+    assert!(matches!(opened.err(), Some(Error::Root(_))));
 }

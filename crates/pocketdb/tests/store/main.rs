@@ -20,6 +20,8 @@ mod lookup;
 #[cfg(test)]
 mod mixes;
 #[cfg(test)]
+mod older;
+#[cfg(test)]
 mod ring;
 #[cfg(test)]
 mod script;

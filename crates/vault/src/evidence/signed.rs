@@ -184,8 +184,10 @@ impl Evidence {
 /// Parses a first page and a number of pages.
 fn run_of(line: &str) -> Option<(u32, u32)> {
     let (first, pages) = line.split_once(' ')?;
-    let run = (first.parse().ok()?, pages.parse().ok()?);
-    RUN_PAGES.contains(&run.1).then_some(run)
+    let run: (u32, u32) = (first.parse().ok()?, pages.parse().ok()?);
+    // Each number is written in one way, so that a digest is one file.
+    let is_own = format!("{} {}", run.0, run.1) == line;
+    (is_own && RUN_PAGES.contains(&run.1)).then_some(run)
 }
 
 /// The reason why evidence, or what it is of, is not believed.

@@ -10,6 +10,8 @@ pub(super) enum Form {
     /// An integer, of the words `true` and `false` of `PostgreSQL`.
     Boolean,
     Real,
+    /// A decimal number of a server, kept as its text.
+    Decimal,
     Text,
 }
 
@@ -57,6 +59,7 @@ impl Form {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => Self::Integer,
             "boolean" => Self::Boolean,
             "real" | "float" | "double" | "double precision" => Self::Real,
+            "numeric" => Self::Decimal,
             _ => Self::Text,
         }
     }
@@ -75,6 +78,8 @@ impl Form {
         let is_number = matches!(found, Found::Int(_) | Found::Real(_) | Found::Text(_));
         match (found, self) {
             (Found::Null, _) => return Err(Unfit::Null),
+            (Found::Real(number), _) if number.is_infinite() => return Err(Unfit::NotFinite),
+            (_, Self::Decimal) if text.ends_with("Infinity") => return Err(Unfit::NotFinite),
             (Found::Int(number), Self::Integer) => return Ok(Value::Integer(*number)),
             _ if !is_number => return Err(Unfit::OtherType),
             _ => {}
@@ -85,7 +90,7 @@ impl Form {
             Self::Boolean if text == "false" => Some(Value::Integer(0)),
             Self::Boolean => None,
             Self::Real => text.parse().ok().map(Value::Real),
-            Self::Text => Some(Value::Text(text)),
+            Self::Decimal | Self::Text => Some(Value::Text(text)),
         };
         match value {
             Some(Value::Real(number)) if !number.is_finite() => Err(Unfit::NotFinite),
@@ -99,7 +104,7 @@ impl Form {
         match self {
             Self::Integer | Self::Boolean => Value::Integer(0),
             Self::Real => Value::Real(0.0),
-            Self::Text => Value::Text(""),
+            Self::Decimal | Self::Text => Value::Text(""),
         }
     }
 }

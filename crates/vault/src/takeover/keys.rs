@@ -50,23 +50,46 @@ pub(super) fn refuse_two_targets(catalog: &Catalog) -> Result<(), VaultError> {
     Ok(())
 }
 
-/// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.
-pub(super) fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), VaultError> {
+/// A foreign key to a table that is not taken over; its columns become plain ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CutKey {
+    /// The referring column, as `TABLE.COLUMN`; several are joined by `+`.
+    pub column: String,
+    /// The table that it refers to.
+    pub target: String,
+}
+
+/// Removes the foreign keys to tables that are not imported, which it returns, and the `unlinked`
+/// ones.
+pub(super) fn link(
+    catalog: &mut Catalog,
+    elsewhere: Vec<CutKey>,
+    unlinked: &[String],
+) -> Result<Vec<CutKey>, VaultError> {
     let tables: BTreeSet<String> = catalog.keys().cloned().collect();
     let mut unused: BTreeSet<&String> = unlinked.iter().collect();
+    let mut cut = elsewhere;
     for (name, table) in catalog.iter_mut() {
         table.foreign_keys.retain(|key| {
-            let said = key.columns.first().filter(|_one| key.columns.len() == 1);
-            let said = said.map(|column| format!("{name}.{column}"));
-            let is_unlinked = said.is_some_and(|said| {
-                unused.remove(&said);
-                unlinked.contains(&said)
-            });
-            tables.contains(&key.to_table) && !is_unlinked
+            let key = CutKey {
+                column: format!("{name}.{}", key.columns.join("+")),
+                target: key.to_table.clone(),
+            };
+            if tables.contains(&key.target) {
+                unused.remove(&key.column);
+                return !unlinked.contains(&key.column);
+            }
+            cut.push(key);
+            false
         });
     }
+    cut.retain(|key| {
+        unused.remove(&key.column);
+        !unlinked.contains(&key.column)
+    });
     match unused.first() {
-        None => Ok(()),
+        None => Ok(cut),
         Some(column) => Err(VaultError::NoForeignKey {
             column: (*column).clone(),
         }),

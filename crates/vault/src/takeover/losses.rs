@@ -1,10 +1,12 @@
 //! Losses of a takeover: parts of another database that a pocket database cannot keep.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use probity_disguise::database::{Catalog, CatalogTable};
 use probity_disguise::{Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
 
+use super::keys::CutKey;
 use crate::error::{Loss, VaultError};
 
 /// Greatest number of tables of a pocket database.
@@ -78,6 +80,8 @@ fn losses(
             Loss::UniqueKey(key.clone())
         });
     }
+    let prefixes = prefix_keys(database, name)?;
+    lost.extend(prefixes.into_iter().map(Loss::UniqueKey));
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
             let declared = column.declared.to_ascii_uppercase();
@@ -90,6 +94,80 @@ fn losses(
         }
     }
     Ok(lost)
+}
+
+/// Returns the foreign keys of a table to tables of other schemas or databases, which the catalog
+/// does not have.
+pub(super) fn keys_elsewhere(
+    database: &mut dyn Database,
+    table: &str,
+) -> Result<Vec<CutKey>, VaultError> {
+    let name = literal(database.dialect(), table);
+    let sql = match database.dialect() {
+        Dialect::Sqlite => return Ok(Vec::new()),
+        Dialect::Mysql => format!(
+            "SELECT GROUP_CONCAT(column_name ORDER BY ordinal_position SEPARATOR '+'), \
+             CONCAT(referenced_table_schema, '.', referenced_table_name) \
+             FROM information_schema.key_column_usage WHERE table_schema = DATABASE() \
+             AND table_name = '{name}' AND referenced_table_schema <> DATABASE() \
+             GROUP BY constraint_name, referenced_table_schema, referenced_table_name ORDER BY 1"
+        ),
+        _ => format!(
+            "SELECT string_agg(a.attname::text, '+' ORDER BY u.n), format('%I.%I', n.nspname, t.relname) \
+             FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+             JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid) JOIN pg_namespace n ON n.oid = t.relnamespace \
+             JOIN unnest(k.conkey) WITH ORDINALITY u(own, n) ON true \
+             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own \
+             WHERE k.contype = 'f' AND k.conparentid = 0 AND c.relname = '{name}' \
+             AND pg_table_is_visible(c.oid) AND NOT (pg_table_is_visible(t.oid) \
+             AND n.nspname = ANY (current_schemas(false))) \
+             GROUP BY k.oid, n.nspname, t.relname ORDER BY 1"
+        ),
+    };
+    let keys = ask(database, &sql)?.into_iter();
+    let keys = keys.filter_map(|row| match row.as_slice() {
+        [columns, target] => Some(CutKey {
+            column: format!("{table}.{columns}"),
+            target: target.to_string(),
+        }),
+        _ => None,
+    });
+    Ok(keys.collect())
+}
+
+/// Returns the unique keys of a table of `MariaDB` on the beginnings of texts, with the lengths.
+fn prefix_keys(database: &mut dyn Database, table: &str) -> Result<Vec<Vec<String>>, VaultError> {
+    if database.dialect() != Dialect::Mysql {
+        return Ok(Vec::new());
+    }
+    let name = literal(database.dialect(), table);
+    let sql = format!(
+        "SELECT index_name, column_name, CASE WHEN sub_part IS NULL THEN '' ELSE CONCAT('(', sub_part, ')') END \
+         FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '{name}' \
+         AND non_unique = 0 ORDER BY index_name, seq_in_index"
+    );
+    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in ask(database, &sql)? {
+        if let [key, column, length] = row.as_slice() {
+            let columns = keys.entry(key.to_string()).or_default();
+            columns.push(format!("{column}{length}"));
+        }
+    }
+    let has_prefix = |key: &Vec<String>| key.iter().any(|column| column.ends_with(')'));
+    // A key of several columns is lost whatever its lengths.
+    let keys = keys.into_values();
+    Ok(keys
+        .filter(|key| key.len() == 1 && has_prefix(key))
+        .collect())
+}
+
+/// Returns a text as it stands between single quotes.
+fn literal(dialect: Dialect, text: &str) -> String {
+    let text = text.replace('\'', "''");
+    match dialect {
+        Dialect::Mysql => text.replace('\\', "\\\\"),
+        _ => text,
+    }
 }
 
 /// Returns whether a column without a type has numbers and texts.
@@ -105,18 +183,15 @@ fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bo
 
 /// Returns the names of the generated columns of a table.
 fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, VaultError> {
-    let mut table = table.replace('\'', "''");
+    let table = literal(database.dialect(), table);
     let sql = match database.dialect() {
         Dialect::Sqlite => {
             format!("SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden IN (2, 3)")
         }
-        Dialect::Mysql => {
-            table = table.replace('\\', "\\\\");
-            format!(
-                "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() \
-                 AND table_name = '{table}' AND generation_expression <> ''"
-            )
-        }
+        Dialect::Mysql => format!(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() \
+             AND table_name = '{table}' AND generation_expression <> ''"
+        ),
         _ => format!(
             "SELECT column_name::text FROM information_schema.columns \
              WHERE table_schema = current_schema() AND table_name = '{table}' \

@@ -11,8 +11,9 @@ use probity_pocketdb::limits::KEY_BYTES_MAX;
 use probity_pocketdb::{SecureStore, Store};
 
 use self::column::{Form, Measure, Unfit};
+pub use self::keys::CutKey;
 use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths, refuse_two_targets};
-use self::losses::{ask, ask_each, refuse_losses};
+use self::losses::{ask, ask_each, keys_elsewhere, refuse_losses};
 use crate::error::{Loss, Reached, VaultError};
 use crate::import::Import;
 use crate::observer::Observer;
@@ -48,6 +49,7 @@ pub struct Takeover {
     database: Box<dyn Database>,
     catalog: Catalog,
     options: TakeoverOptions,
+    cut_keys: Vec<CutKey>,
 }
 
 impl Takeover {
@@ -91,13 +93,24 @@ impl Takeover {
                 });
             }
         }
-        link(&mut catalog, &options.unlinked)?;
+        let mut elsewhere = Vec::new();
+        for name in catalog.keys() {
+            elsewhere.extend(keys_elsewhere(database.as_mut(), name)?);
+        }
+        let cut_keys = link(&mut catalog, elsewhere, &options.unlinked)?;
         refuse_losses(database.as_mut(), &catalog, &options.plain)?;
         Ok(Self {
             database,
             catalog,
             options,
+            cut_keys,
         })
+    }
+
+    /// The foreign keys that lead to tables which are not taken over, but for the unlinked ones. Their
+    /// columns become plain ones.
+    pub fn cut_keys(&self) -> &[CutKey] {
+        &self.cut_keys
     }
 
     /// Creates every table in `store` and inserts its rows, referenced tables first. Two passes
@@ -189,7 +202,7 @@ impl Takeover {
             let is_key = table.primary_key == [column.name.clone()];
             let longest = measure.longest(number);
             // The length of a column that refers to another one is that one's.
-            let is_wide = form == Form::Text
+            let is_wide = matches!(form, Form::Decimal | Form::Text)
                 && longest > KEY_BYTES_MAX
                 && key_of(table, &column.name).is_none();
             if is_wide && !is_plain && (is_key || is_unique(table, &column.name)) {
@@ -205,7 +218,7 @@ impl Takeover {
             let kind = match form {
                 Form::Integer | Form::Boolean => "INTEGER".to_owned(),
                 Form::Real => "REAL".to_owned(),
-                Form::Text => format!("TEXT({longest})"),
+                Form::Decimal | Form::Text => format!("TEXT({longest})"),
             };
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);

@@ -140,6 +140,17 @@ fn a_digest_covers_the_pages_of_the_reorganised_part() {
         Err(VaultError::NotEvidence(EvidenceFault::OtherKind))
     ));
     let runs = evidence.runs().unwrap();
+    for (line, other) in [("", "+"), ("", "0"), (" ", " +"), (" ", " 0")] {
+        let file = file_of(&draft).replacen(line, other, 1);
+        let refused = parsed(&file).runs();
+        assert!(
+            matches!(
+                refused,
+                Err(VaultError::NotEvidence(EvidenceFault::NoPages))
+            ),
+            "{other:?}"
+        );
+    }
     let pages: u64 = runs.iter().map(|(_, pages)| u64::from(*pages)).sum();
     assert_eq!(pages, draft.leaves());
     // A chip on which nothing of it was ever written.

@@ -159,3 +159,59 @@ fn a_null_is_refused_where_nothing_may_be_in_its_place() {
         VaultError::Null { refers_to: Some(table), is_unique: false, .. } if table == "people"
     ));
 }
+
+/// Only columns of real numbers refused an infinity: in any other one it became a text, the same as
+/// the text of another row.
+#[test]
+fn an_infinity_is_refused_in_a_column_of_any_type() {
+    for kind in ["NUMERIC", "DECIMAL(10,2)", "DATE", "", "REAL", "INTEGER"] {
+        for value in ["9e999", "-9e999"] {
+            let table = format!("CREATE TABLE heights (id INTEGER PRIMARY KEY, height {kind})");
+            let row = format!("INSERT INTO heights VALUES (1, {value})");
+            let error = refusal(&[&table, &row], |_| ());
+            let VaultError::Reached { cause, .. } = error else {
+                unreachable!("{kind}: a row has a place");
+            };
+            assert!(
+                matches!(*cause, VaultError::NotFinite { column } if column == "height"),
+                "{kind}"
+            );
+        }
+    }
+    let text = "CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('inf'), ('Infinity')";
+    let (run, mut store) = take_over(&[text], |_| (), &mut ());
+    run.unwrap();
+    assert_eq!(
+        rows(&mut store, "SELECT word FROM words"),
+        ["Infinity", "inf"]
+    );
+}
+
+/// The key was left out without a word, and its column taken over as a plain one.
+#[test]
+fn a_key_to_a_table_that_is_not_taken_over_is_told() {
+    let nowhere =
+        "CREATE TABLE lost (id INTEGER PRIMARY KEY, place INTEGER REFERENCES nowhere(id))";
+    let cut = |tables: &[&str], unlinked: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut database = Sqlite::open(&folder.path().join("other.db")).unwrap();
+        for statement in [PEOPLE, CALLS, nowhere].join("; ").split("; ") {
+            database.execute(statement, &[]).unwrap();
+        }
+        let mut options = TakeoverOptions::default();
+        options.tables = tables.iter().map(ToString::to_string).collect();
+        options.unlinked = unlinked.iter().map(ToString::to_string).collect();
+        let takeover = Takeover::new(Box::new(database), options).unwrap();
+        let keys = takeover.cut_keys().iter();
+        let keys = keys.map(|key| format!("{} to {}", key.column, key.target));
+        keys.collect::<Vec<_>>()
+    };
+    let place = "lost.place to nowhere";
+    assert_eq!(cut(&[], &[]), [place]);
+    assert!(cut(&[], &["lost.place"]).is_empty());
+    assert_eq!(
+        cut(&["calls", "lost"], &[]),
+        ["calls.person to people", place]
+    );
+    assert!(cut(&["calls"], &["calls.person"]).is_empty());
+}

@@ -8,6 +8,7 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::database_address::remedy_of_connection;
 use crate::failure::Failure;
+use crate::output::note;
 use crate::progress::Progress;
 
 /// Takes over the tables and rows of the database at `url` that the arguments choose.
@@ -27,8 +28,15 @@ pub(super) fn take_over(
         let remedy = remedy_of_connection(&error, url);
         failure_of(&VaultError::Source(Box::new(error))).remedy(remedy)
     })?;
-    let run = Takeover::new(database, options)
-        .and_then(|takeover| takeover.run(vault, &mut Shown::default()));
+    let run = Takeover::new(database, options).and_then(|takeover| {
+        for key in takeover.cut_keys() {
+            note(&format!(
+                "{} refers to {}, which is not taken over: it is a plain column here",
+                key.column, key.target
+            ));
+        }
+        takeover.run(vault, &mut Shown::default())
+    });
     run.map_err(|error| place.vault_refused(error))
 }
 

@@ -34,6 +34,20 @@ macro_rules! named {
     };
 }
 
+/// Builds the subquery for what is under a domain `y`, which may be a domain over others.
+macro_rules! under_domain {
+    ($what:literal) => {
+        concat!(
+            "(WITH RECURSIVE d(base, modifier) AS
+                (SELECT y.typbasetype, y.typtypmod
+                 UNION ALL SELECT o.typbasetype, o.typtypmod FROM d JOIN pg_type o ON o.oid = d.base AND o.typtype = 'd')
+              SELECT ",
+            $what,
+            " FROM d JOIN pg_type o ON o.oid = d.base AND o.typtype <> 'd')"
+        )
+    };
+}
+
 /// Columns of tables. The partitions of a table of the same schemas are that table.
 const COLUMNS: &str = concat!("
     SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text,
@@ -43,7 +57,7 @@ const COLUMNS: &str = concat!("
                 WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
                 ELSE '' END,
            row_security_active(c.oid)::text,
-           CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod)::text END,
+           CASE WHEN y.typtype = 'd' THEN ", under_domain!("format_type(d.base, d.modifier)::text"), " END,
            (SELECT (quote_ident(n.nspname) || '.' || quote_ident(l.collname))::text
               FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type y ON y.oid = a.atttypid
@@ -59,7 +73,9 @@ const MEMBERS: &str = concat!(
     SELECT c.relname::text, a.attname::text, e.enumlabel::text
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
       JOIN pg_type y ON y.oid = a.atttypid
-      JOIN pg_enum e ON e.enumtypid = CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END
+      JOIN pg_enum e ON e.enumtypid = CASE y.typtype WHEN 'd' THEN ",
+    under_domain!("d.base"),
+    " ELSE y.oid END
      WHERE c.relkind IN ('r', 'p') AND ",
     named!("c"),
     "

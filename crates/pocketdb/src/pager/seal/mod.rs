@@ -2,6 +2,8 @@
 
 mod number;
 
+pub(crate) use self::number::Sealed;
+
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher};
 use cmac::{Cmac, Mac as _};

@@ -100,3 +100,57 @@ fn every_flipped_bit_of_a_page_is_detected() {
         assert!(seal.open(&identity(), &mut copy).is_err(), "bit {bit}");
     }
 }
+
+/// A page says its number to whoever has its keys, and to nobody else.
+#[test]
+fn the_number_of_every_kind_of_page_is_found_under_its_own_keys() {
+    let mut seal = seal_of(5);
+    let kinds = [
+        (ROLE_BUFFER, 0, 0, Sealed::Buffer(77)),
+        (ROLE_CATALOGUE, 0, 0, Sealed::Lasting(77)),
+        (ROLE_TEMPORARY, 30, 64, Sealed::Temporary(77)),
+        (ROLE_DATA, 17, 5, Sealed::Lasting(77)),
+        (ROLE_JOIN, 2, 130_000, Sealed::Lasting(77)),
+        (ROLE_KEY, 3, 0, Sealed::Lasting(77)),
+        (ROLE_FILTER, 0, 1, Sealed::Lasting(77)),
+        (ROLE_PART, 18, 0, Sealed::Lasting(77)),
+        (ROLE_LIST, 22, 640, Sealed::Lasting(77)),
+    ];
+    for filling in 0..40u8 {
+        for (role, owner, number, due) in kinds {
+            let identity = PageIdentity {
+                page: 128,
+                epoch: 77,
+                role,
+                owner,
+                number,
+            };
+            let mut page = [filling; PAGE_BYTES];
+            seal.close(&identity, &mut page);
+            let sealed = page;
+            assert_eq!(seal.number_of(128, &mut page, &[9; 32], 0), Some(due));
+            assert_eq!(page, sealed);
+            assert_eq!(seal.number_of(192, &mut page, &[9; 32], 1), None);
+            let mut others = seal_of(8);
+            assert_eq!(others.number_of(128, &mut page, &[9; 32], 3), None);
+        }
+    }
+    let (mut chain, mut page) = ([9; 32], [3; PAGE_BYTES]);
+    for _ in 0..3 {
+        let [next, following] = next_secrets(&chain);
+        seal.set_side(0, Some(&next));
+        chain = *following;
+    }
+    let buffer = PageIdentity {
+        page: 128,
+        role: ROLE_BUFFER,
+        owner: 0,
+        number: 0,
+        ..identity()
+    };
+    seal.close(&buffer, &mut page);
+    let mut older = seal_of(5);
+    assert_eq!(older.number_of(128, &mut page, &[9; 32], 2), None);
+    let found = older.number_of(128, &mut page, &[9; 32], 3);
+    assert_eq!(found, Some(Sealed::Buffer(9)));
+}

@@ -1,0 +1,170 @@
+//! An older secure store under a chip on which later openings wrote.
+
+use probity_pocketdb::flash::Simulator;
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Error, Extent, Store};
+
+use crate::script::{
+    BLOCKS, MEMORY, SECRET, STORE_BYTES, TABLES, new_store, row, store_on, table, text,
+};
+
+type Opened = Store<Simulator, MemoryStore>;
+
+/// Pages of a block, each of which takes one commit of one row.
+const BLOCK_COMMITS: u32 = 64;
+
+fn insert(store: &mut Opened, rows: std::ops::Range<u32>) {
+    for number in rows {
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+        store.commit().unwrap();
+    }
+}
+
+fn reorganize(store: &mut Opened) {
+    store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+}
+
+fn again(store: Opened) -> Opened {
+    let (flash, secure) = store.into_parts();
+    Store::open(flash, secure, MEMORY).unwrap()
+}
+
+fn assert_refused(store: &Opened, older: &MemoryStore, place: &str) {
+    let opened = Store::open(store.device().clone(), older.clone(), MEMORY);
+    let error = opened.err();
+    assert!(
+        matches!(error, Some(Error::Root(_) | Error::Tampered { .. })),
+        "{place}: {error:?}"
+    );
+}
+
+/// The places looked at took nothing but pages of the buffer and of catalogues for later ones. A
+/// state without a page of the buffer, or whose last one ends its block, opened under a chip on which
+/// a reorganisation stood there, and whose later rows were gone without a word.
+#[test]
+fn an_older_root_is_refused_whatever_was_written_at_its_next_places() {
+    for commits in [0, 1, BLOCK_COMMITS - 1, BLOCK_COMMITS, 2 * BLOCK_COMMITS] {
+        let mut store = new_store();
+        insert(&mut store, 0..commits);
+        let older = store.secure_store().clone();
+        store = again(store);
+        reorganize(&mut store);
+        store = again(store);
+        assert_refused(&store, &older, &format!("{commits}, reorganised"));
+        insert(&mut store, commits..commits + 500);
+        assert_refused(&store, &older, &format!("{commits}, 500 rows behind"));
+        for turn in 0..6 {
+            store = again(store);
+            reorganize(&mut store);
+            assert_refused(&store, &older, &format!("{commits}, turn {turn}"));
+        }
+    }
+}
+
+/// An empty store has no page that could be missed: its next places alone tell, in every turn of the
+/// blocks.
+#[test]
+fn a_root_without_pages_is_refused_in_every_turn_of_the_chip() {
+    let store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    );
+    let mut store = store.unwrap();
+    let older = store.secure_store().clone();
+    store = again(store);
+    crate::script::create_tables(&mut store).unwrap();
+    for turn in 0..14 {
+        store = again(store);
+        insert(&mut store, turn * 300..turn * 300 + 300);
+        assert_refused(&store, &older, &format!("turn {turn}, rows"));
+        reorganize(&mut store);
+        assert_refused(&store, &older, &format!("turn {turn}, reorganised"));
+    }
+}
+
+/// Behind a copy from the middle of an opening lie that opening's own pages, which look like those
+/// that a loss of power left. Pages of later openings lie behind them.
+#[test]
+fn a_root_from_the_middle_of_an_opening_is_refused_once_another_wrote() {
+    for (before, after) in [(10, 10), (10, 300), (64, 300), (200, 1_000)] {
+        let mut store = new_store();
+        insert(&mut store, 0..before);
+        let older = store.secure_store().clone();
+        insert(&mut store, before..before + after);
+        store = again(store);
+        insert(&mut store, before + after..before + after + 1);
+        assert_refused(&store, &older, &format!("{before} and {after}"));
+    }
+}
+
+/// The map of free blocks covers 64, and all of them may be in use.
+#[test]
+fn a_root_is_refused_where_a_part_fills_the_blocks_behind_it() {
+    let mut store = store_on(200);
+    for number in 0..3_000 {
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+        if number % 20 == 0 {
+            store.commit().unwrap();
+        }
+    }
+    store.commit().unwrap();
+    reorganize(&mut store);
+    for state in 0..60 {
+        let older = store.secure_store().clone();
+        store = again(store);
+        insert(&mut store, 3_000 + state * 64..3_064 + state * 64);
+        assert_refused(&store, &older, &format!("state {state}"));
+    }
+}
+
+/// A failed block is left where it is.
+#[test]
+fn a_root_is_refused_where_the_next_block_failed_since() {
+    let mut store = new_store();
+    insert(&mut store, 0..BLOCK_COMMITS);
+    let (flash, older) = store.into_parts();
+    let free = (0..BLOCKS).find(|block| !flash.is_programmed(block * 64));
+    let mut worn = flash;
+    worn.wear_out(free.unwrap());
+    let mut store = Store::open(worn, older.clone(), MEMORY).unwrap();
+    insert(&mut store, BLOCK_COMMITS..BLOCK_COMMITS + 5);
+    assert_refused(&store, &older, "behind a failed block");
+}
+
+/// A loss of power leaves pages behind the newest record, which are no later state.
+#[test]
+fn pages_that_no_record_names_are_not_later_ones() {
+    let mut store = new_store();
+    insert(&mut store, 0..BLOCK_COMMITS);
+    let older = store.secure_store().clone();
+    for number in 0..30 {
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+    }
+    let (flash, _) = {
+        store.commit().unwrap();
+        store.into_parts()
+    };
+    let store = Store::open(flash, older, MEMORY).unwrap();
+    assert_eq!(store.count(TABLES[0]), BLOCK_COMMITS);
+}
+
+/// A unit of several blocks takes none that stands alone.
+#[test]
+fn wide_units_are_found_where_they_are_placed() {
+    let flash = Simulator::new(BLOCKS);
+    let mut store = Store::create(flash, MemoryStore::new(STORE_BYTES), &SECRET, MEMORY).unwrap();
+    store
+        .create_table(&table("wide", &[text("wide", 1_500, false)]))
+        .unwrap();
+    for number in 0..400u32 {
+        let older = store.secure_store().clone();
+        store = again(store);
+        let mut bytes = [7; 1_500];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        store.insert(TABLES[0], &bytes, &[]).unwrap();
+        store.commit().unwrap();
+        assert_refused(&store, &older, &format!("row {number}"));
+    }
+}
