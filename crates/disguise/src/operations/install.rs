@@ -1,7 +1,7 @@
 //! The installation: the tables of the engine, and the stored description of the application.
 
 use super::engine::{Engine, stored_description};
-use crate::database::Database;
+use crate::database::{CatalogTable, Database};
 use crate::error::Error;
 use crate::records::installation::{self, Installation};
 use crate::records::settings;
@@ -48,12 +48,40 @@ fn prepare<D: Database>(
     let work = |open: &mut Transactions<D>| {
         installation.note_tables(&mut open.database)?;
         refuse_other_tenancy(open)?;
+        refuse_other_users(open)?;
         if installation.is_described(&mut open.database)? {
             return Ok(());
         }
         settings::put_description(&mut open.database, installation.description)
     };
     transactions.tried_of_all(work)
+}
+
+/// Refuses another users table beside the one whose people are registered: they are known by their
+/// ids, which would be taken for those of the other table.
+fn refuse_other_users<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
+    let before = match stored_description(&mut open.database) {
+        Ok((_, before)) => before,
+        Err(Error::NotInstalled) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let now = open.application.pseudo().clone();
+    let (catalog, _) = open.application.described()?;
+    // A table that is gone has another name since.
+    let is_there = |it: &CatalogTable| it.column(&before.id).is_some();
+    let is_same = (&before.table, &before.id) == (&now.table, &now.id);
+    if is_same || !catalog.get(&before.table).is_some_and(is_there) {
+        return Ok(());
+    }
+    if settings::is_in_use(&mut open.database)? {
+        return Err(Error::Value {
+            what: format!(
+                "people are registered by {} of {}, and their ids would be taken for those by {} of {}; keep to the users table of before, or reveal what is hidden and forget everybody first",
+                before.id, before.table, now.id, now.table
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// Refuses to introduce tenants, or to give them up, while anybody is registered or anything is

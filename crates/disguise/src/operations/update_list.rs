@@ -38,8 +38,9 @@ impl<D: Database> UpdateList<'_, D> {
         let asked = OperationRequest::new("disguise.update", key, None, time);
         self.transactions.operation_of_all(&asked, |open| {
             open.refresh()?;
-            for mapping in updates {
-                refuse_unfit(&open.application, mapping)?;
+            for (number, mapping) in updates.iter().enumerate() {
+                let later = updates.get(number.saturating_add(1)..).unwrap_or_default();
+                refuse_unfit(&open.application, mapping, later)?;
             }
             append(open, &records, &asked)
         })
@@ -74,7 +75,7 @@ impl<D: Database> UpdateList<'_, D> {
         let asked = OperationRequest::new("disguise.update", mapping.name.clone(), None, time);
         self.transactions.operation_of_all(&asked, |open| {
             open.refresh()?;
-            refuse_unfit(&open.application, mapping)?;
+            refuse_unfit(&open.application, mapping, &[])?;
             let mut all = update::recorded(&mut open.database)?;
             let place = all.iter_mut().find(|it| it.name == mapping.name);
             let Some(place) = place else {
@@ -98,9 +99,13 @@ impl<D: Database> UpdateList<'_, D> {
 }
 
 /// Refuses an update that does not lead to the schema as it is, or to rows that could not be told apart.
-fn refuse_unfit(application: &Application, mapping: &Mapping) -> Result<(), Error> {
+fn refuse_unfit(
+    application: &Application,
+    mapping: &Mapping,
+    later: &[Mapping],
+) -> Result<(), Error> {
     let (catalog, live) = application.described()?;
-    mapping.check(catalog)?;
+    mapping.check(catalog, later)?;
     for target in &mapping.into {
         let known = live.table(&target.table);
         if known.is_some_and(|table| table.identity.is_empty()) {

@@ -71,6 +71,7 @@ macro_rules! for_every_claim {
             the_default_of_a_parameter_counts_for_inactivity
             everybody_without_a_key_is_foretold
             another_description_than_the_stored_one_is_noted
+            another_users_table_is_refused_while_people_are_registered
             what_a_trigger_keeps_is_not_forgotten
             rows_with_bits_as_keys_are_found_by_them
             bits_are_ids_like_other_numbers
@@ -80,6 +81,7 @@ macro_rules! for_every_claim {
             an_id_is_not_cut_to_that_of_another_person
             a_condition_of_an_update_compares_as_the_table_does
             a_mapping_that_cannot_be_read_is_refused_at_once
+            updates_lead_over_tables_that_are_gone_since
             keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew

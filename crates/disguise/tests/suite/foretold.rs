@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Error, Value};
+use probity_disguise::{Engine, Error, SpecFile, Value};
 
 use super::society::{Society, description};
 
@@ -82,4 +82,20 @@ pub(crate) fn another_description_than_the_stored_one_is_noted() {
     let text = Value::Bytes(text.into_bytes());
     database.execute(sql, &[text, name]).unwrap();
     assert!(noted(&mut society));
+}
+
+/// People of one users table lent their keys to those of another with the same ids.
+pub(crate) fn another_users_table_is_refused_while_people_are_registered() {
+    let mut society = posts(&[1, 2, 3]);
+    society.sql("CREATE TABLE accounts (id BIGINT PRIMARY KEY, name VARCHAR(20))");
+    society.sql("INSERT INTO accounts VALUES (1, 'another')");
+    let all = description("");
+    let file = SpecFile::parse(&all.replace("\"people\"", "\"accounts\"")).unwrap();
+    let database = std::mem::replace(society.engine.database(), crate::connect());
+    let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+    let refused = engine.install();
+    assert!(
+        matches!(&refused, Err(Error::Value { what }) if what.contains("id of people")),
+        "{refused:?}"
+    );
 }

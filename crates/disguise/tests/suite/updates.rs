@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use probity_disguise::{
-    Dialect, Engine, Error, KeptReason, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update,
-    UpdateError, Value,
+    Dialect, Engine, Error, KeptReason, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, SpecFile,
+    Update, UpdateError, Value,
 };
 
 use super::forum::*;
@@ -400,4 +400,41 @@ pub(crate) fn a_mapping_that_cannot_be_read_is_refused_at_once() {
             "{expression} {refused:?}"
         );
     }
+}
+
+/// Two migrations that were deployed together could not be recorded: the table between them is gone.
+pub(crate) fn updates_lead_over_tables_that_are_gone_since() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, who BIGINT, b VARCHAR(20))",
+        "INSERT INTO people VALUES (1, 'one')",
+        "INSERT INTO posts VALUES (10, 1, 'x')",
+    ]
+    .map(str::to_owned);
+    let tables = "[tables.posts]\nowners = [\"who\"]\n[[remove]]\ntable = \"posts\"\n";
+    let mut society = Society::of(&statements, &description(tables), &[1]);
+    let id = society.leave(1);
+    society.sql("ALTER TABLE posts RENAME TO answers");
+    society.sql("ALTER TABLE answers RENAME COLUMN b TO body");
+    let mappings = Mapping::parse(
+        "[[update]]\nname = \"a\"\ntable = \"posts\"\n[[update.into]]\ntable = \"replies\"\nrest = true\n\
+         [[update]]\nname = \"b\"\ntable = \"replies\"\n[[update.into]]\ntable = \"answers\"\nrest = true\ndrop = [\"b\"]\ncolumns = { body = \"b\" }\n",
+    );
+    let mappings = mappings.unwrap();
+    let alone = society.engine.updates().record(&mappings[..1], time());
+    assert!(matches!(alone, Err(Error::Spec(_))), "{alone:?}");
+    let all = description(&tables.replace("posts", "answers"));
+    let file = SpecFile::parse(&all).unwrap();
+    let database = std::mem::replace(society.engine.database(), crate::connect());
+    let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+    engine.options().key_cost = KeyCost::DANGER_LEAST;
+    engine.install().unwrap();
+    society.engine = engine;
+    society.engine.updates().record(&mappings, time()).unwrap();
+    let revealed = society.reveal(1, id);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    assert_eq!(
+        society.numbers("SELECT id FROM answers WHERE body = 'x'"),
+        [10]
+    );
 }

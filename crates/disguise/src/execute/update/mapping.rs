@@ -111,23 +111,27 @@ impl Mapping {
         &self.name
     }
 
-    /// Refuses a mapping that does not lead to the present schema, after the migration.
-    pub(crate) fn check(&self, catalog: &Catalog) -> Result<(), SpecError> {
+    /// Refuses a mapping that does not lead to the present schema, after the migration. Rows of a
+    /// table that `later` mappings take on are not of that schema yet.
+    pub(crate) fn check(&self, catalog: &Catalog, later: &[Self]) -> Result<(), SpecError> {
         let wrong = |what| SpecError::new(format!("update {}", self.name), what);
         if self.name.is_empty() {
             return Err(SpecError::new("an update", "has no name"));
         }
         for target in &self.into {
+            let conditions = Some(&target.condition).filter(|it| !it.is_empty());
+            for expression in target.sql.values().chain(conditions) {
+                check_expression(expression).map_err(wrong)?;
+            }
+            if later.iter().any(|it| it.table == target.table) {
+                continue;
+            }
             let Some(table) = catalog.get(&target.table) else {
                 return Err(wrong(format!(
                     "table {} is not in the database",
                     target.table
                 )));
             };
-            let conditions = Some(&target.condition).filter(|it| !it.is_empty());
-            for expression in target.sql.values().chain(conditions) {
-                check_expression(expression).map_err(wrong)?;
-            }
             let written = target.columns.keys().chain(target.values.keys());
             for column in written.chain(target.sql.keys()) {
                 if table.column(column).is_none() {
