@@ -187,146 +187,78 @@ fn loses_time(dialect: Dialect, kind: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn column(declared: &str) -> Column {
-        Column {
+    const MARIA: Dialect = Dialect::Mysql;
+    const POSTGRES: Dialect = Dialect::Postgres;
+
+    fn assert_kept(dialect: Dialect, declared: &str, whole: &[Value], lost: &[Value]) {
+        let column = Column {
             declared: declared.to_owned(),
             ..Column::default()
+        };
+        let changes = |value: &Value| column.would_change(dialect, value);
+        for value in whole {
+            assert!(!changes(value), "{declared} {value:?}");
+        }
+        for value in lost {
+            assert!(changes(value), "{declared} {value:?}");
         }
     }
 
+    fn assert_texts(dialect: Dialect, declared: &str, whole: &[&str], lost: &[&str]) {
+        let values = |all: &[&str]| all.iter().map(|it| Value::from(*it)).collect::<Vec<_>>();
+        assert_kept(dialect, declared, &values(whole), &values(lost));
+    }
+
     #[test]
-    fn what_a_type_holds_whole_stays_and_nothing_else_does() {
-        let (maria, postgres) = (Dialect::Mysql, Dialect::Postgres);
-        let text = |it: &str| Value::from(it);
-        for (dialect, kind, whole, lost) in [
-            (
-                postgres,
-                "numeric(8,1)",
-                vec![
-                    text("12.50"),
-                    text("-7"),
-                    Value::Int(3),
-                    text("NaN"),
-                    text("1e3"),
-                ],
-                vec![text("12.55"), text("0.01")],
-            ),
-            (
-                postgres,
-                "numeric(8,-3)",
-                vec![text("100000"), text("0")],
-                vec![text("100001")],
-            ),
-            (
-                postgres,
-                "numeric",
-                vec![text("0.00000000000000000001")],
-                vec![],
-            ),
-            (
-                maria,
-                "decimal(5,0)",
-                vec![text("12.0"), Value::UInt(7)],
-                vec![text("12.4")],
-            ),
-            (
-                maria,
-                "int(11)",
-                vec![text("12.0"), Value::Real(3.0)],
-                vec![Value::Real(3.5), text("0.2")],
-            ),
-            (
-                postgres,
-                "real",
-                vec![
-                    Value::Real(0.1),
-                    Value::Real(f64::from(0.1_f32)),
-                    Value::Int(7),
-                ],
-                vec![Value::Real(0.123_456_789_01), Value::Int(16_777_217)],
-            ),
-            (
-                maria,
-                "float",
-                vec![Value::Real(f64::from(0.1_f32)), Value::Real(1e30)],
-                vec![Value::Real(1.0 / 3.0)],
-            ),
-            (
-                maria,
-                "double",
-                vec![Value::Real(1.0 / 3.0), text("0.1"), Value::Real(5e-324)],
-                vec![
-                    text("0.12345678901234567890"),
-                    Value::Int(9_007_199_254_740_993),
-                ],
-            ),
-            (
-                postgres,
-                "date",
-                vec![
-                    text("2026-01-20"),
-                    text("0044-03-15 BC"),
-                    text("2026-01-20 00:00:00"),
-                    text("infinity"),
-                ],
-                vec![text("2026-01-20 10:00:00"), text("30:00:00")],
-            ),
-            (
-                postgres,
-                "timestamp(0) without time zone",
-                vec![text("2026-01-20 10:00:00"), text("2026-01-20 10:00:00.000")],
-                vec![text("2026-01-20 10:00:00.5")],
-            ),
-            (
-                postgres,
-                "timestamp with time zone",
-                vec![text("2026-01-20 10:00:00.123456+00"), text("infinity")],
-                vec![text("2026-01-20 10:00:00"), text("2026-01-20")],
-            ),
-            (
-                maria,
-                "datetime",
-                vec![text("2026-01-20 10:00:00")],
-                vec![text("2026-01-20 10:00:00.5")],
-            ),
-            (
-                maria,
-                "datetime(3)",
-                vec![text("2026-01-20 10:00:00.123")],
-                vec![text("2026-01-20 10:00:00.1234")],
-            ),
-            (
-                maria,
-                "time(6)",
-                vec![text("-838:59:58.000001")],
-                vec![text("2026-01-20 10:00:00")],
-            ),
-            (
-                postgres,
-                "time without time zone",
-                vec![text("10:00:00.5")],
-                vec![text("10:00:00+02"), text("2026-01-20 10:00:00")],
-            ),
-            (
-                postgres,
-                "bytea",
-                vec![text("plain")],
-                vec![text("a\\101b")],
-            ),
-            (postgres, "text", vec![text("12.555")], vec![]),
-        ] {
-            for value in whole {
-                assert!(
-                    !column(kind).would_change(dialect, &value),
-                    "{kind} {value:?}"
-                );
-            }
-            for value in lost {
-                assert!(
-                    column(kind).would_change(dialect, &value),
-                    "{kind} {value:?}"
-                );
-            }
-        }
+    fn decimal_numbers_that_a_type_holds_whole_stay() {
+        let whole = ["12.50", "-7", "3", "NaN", "1e3"];
+        assert_texts(POSTGRES, "numeric(8,1)", &whole, &["12.55", "0.01"]);
+        assert_texts(POSTGRES, "numeric(8,-3)", &["100000", "0"], &["100001"]);
+        assert_texts(POSTGRES, "numeric", &["0.00000000000000000001"], &[]);
+        assert_texts(MARIA, "decimal(5,0)", &["12.0", "7"], &["12.4"]);
+        assert_texts(MARIA, "int(11)", &["12.0"], &["0.2"]);
+        assert_texts(MARIA, "double", &["0.1"], &["0.12345678901234567890"]);
+        assert_texts(POSTGRES, "text", &["12.555"], &[]);
+    }
+
+    #[test]
+    fn rounded_numbers_that_a_type_holds_whole_stay() {
+        let single = f64::from(0.1_f32);
+        let whole = [Value::Real(0.1), Value::Real(single), Value::Int(7)];
+        let lost = [Value::Real(0.123_456_789_01), Value::Int(16_777_217)];
+        assert_kept(POSTGRES, "real", &whole, &lost);
+        let whole = [Value::Real(single), Value::Real(1e30)];
+        assert_kept(MARIA, "float", &whole, &[Value::Real(1.0 / 3.0)]);
+        let whole = [Value::Real(1.0 / 3.0), Value::Real(5e-324)];
+        let lost = [Value::Int(9_007_199_254_740_993)];
+        assert_kept(MARIA, "double", &whole, &lost);
+        assert_kept(MARIA, "int(11)", &[Value::Real(3.0)], &[Value::Real(3.5)]);
+    }
+
+    #[test]
+    fn times_that_a_type_holds_whole_stay() {
+        let day = "2026-01-20";
+        let midnight = "2026-01-20 00:00:00";
+        let time = "2026-01-20 10:00:00";
+        let half = "2026-01-20 10:00:00.5";
+        let whole = [day, "0044-03-15 BC", midnight, "infinity"];
+        assert_texts(POSTGRES, "date", &whole, &[time, "30:00:00"]);
+        let kind = "timestamp(0) without time zone";
+        let zoned = "2026-01-20 10:00:00.123456+00";
+        assert_texts(POSTGRES, kind, &[time], &[half, zoned]);
+        let kind = "timestamp with time zone";
+        assert_texts(POSTGRES, kind, &[zoned, "infinity"], &[time, day]);
+        let kind = "time without time zone";
+        assert_texts(POSTGRES, kind, &["10:00:00.5"], &["10:00:00+02", time]);
+        assert_texts(MARIA, "datetime", &[time], &[half, "30:00:00"]);
+        let finest = "2026-01-20 10:00:00.1234";
+        assert_texts(MARIA, "datetime(3)", &[half], &[finest]);
+        assert_texts(MARIA, "time(6)", &["-838:59:58.000001"], &[time]);
+    }
+
+    #[test]
+    fn texts_become_no_bytes_of_another_meaning() {
+        assert_texts(POSTGRES, "bytea", &["plain"], &["a\\101b"]);
+        assert_texts(MARIA, "varbinary(20)", &["plain"], &["caf\u{e9}"]);
     }
 }

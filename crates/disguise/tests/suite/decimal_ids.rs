@@ -70,7 +70,7 @@ pub(crate) fn an_id_of_many_digits_is_one_person() {
                 let likes = if user == second { 2 } else { 1 };
                 assert_eq!(over.rows["likes"], likes, "{what}");
                 let left = society.numbers("SELECT COUNT(*) FROM likes");
-                assert_eq!(left, [if user == second { 1 } else { 0 }], "{what}");
+                assert_eq!(left, [i64::from(user == second)], "{what}");
                 gone.push((user, over.id));
             }
             while let Some((user, id)) = gone.pop() {
