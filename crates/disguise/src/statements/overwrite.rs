@@ -51,16 +51,12 @@ pub(crate) fn try_update_keys(
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
-    let dialect = database.dialect();
-    let narrow = columns.iter().enumerate().find(|(at, name)| {
-        let column = table.catalog.column(name);
-        let mut values = writes.iter().filter_map(|it| it.values.get(*at));
-        column.is_some_and(|column| values.any(|it| column.would_change(dialect, it)))
-    });
-    if let Some((_, column)) = narrow {
-        let source = database.refuse(narrowed(table, column));
-        let doing = "updating rows";
-        return Err(Error::Database { doing, source });
+    let values = writes.iter().map(|it| it.values);
+    if let Some(message) = narrowed(database.dialect(), table, columns.iter().copied(), values) {
+        return Err(Error::Database {
+            doing: "updating rows",
+            source: database.refuse(message),
+        });
     }
     update_as_given(database, table, columns, writes, attempt)
 }

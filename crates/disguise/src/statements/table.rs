@@ -307,26 +307,36 @@ fn would_change(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> bool {
-    let dialect = database.dialect();
-    let narrow = columns.iter().enumerate().find(|(at, name)| {
-        let column = table.catalog.column(name);
-        let mut values = rows.iter().filter_map(|row| row.get(*at));
-        column.is_some_and(|column| values.any(|it| column.would_change(dialect, it)))
-    });
-    if let Some((_, column)) = narrow {
-        database.refuse(narrowed(table, column));
+    let columns = columns.iter().map(String::as_str);
+    let rows = rows.iter().map(Vec::as_slice);
+    let narrowed = narrowed(database.dialect(), table, columns, rows);
+    let is_narrowed = narrowed.is_some();
+    if let Some(message) = narrowed {
+        database.refuse(message);
     }
-    narrow.is_some()
+    is_narrowed
 }
 
-/// Returns the refusal of a value that a column would round or cut off.
-pub(crate) fn narrowed(table: &ResolvedTable, column: &str) -> String {
-    let declared = table.catalog.column(column).map(|it| it.declared.as_str());
-    format!(
-        "table {}, column {column}: its type ({}) holds less than the value has; give it the type that it had, or record an update",
-        table.name,
-        declared.unwrap_or_default()
-    )
+/// Returns the refusal of rows of values that one of `columns` would round or cut off.
+pub(crate) fn narrowed<'v>(
+    dialect: Dialect,
+    table: &ResolvedTable,
+    mut columns: impl Iterator<Item = &'v str>,
+    rows: impl Iterator<Item = &'v [Value]> + Clone,
+) -> Option<String> {
+    let mut number = 0..;
+    let narrow = columns.find_map(|name| {
+        let at: usize = number.next()?;
+        let column = table.catalog.column(name)?;
+        let mut values = rows.clone().filter_map(|row| row.get(at));
+        values
+            .any(|it| column.would_change(dialect, it))
+            .then_some(column)
+    })?;
+    Some(format!(
+        "table {}, column {}: its type ({}) holds less than the value has; give it the type that it had, or record an update",
+        table.name, narrow.name, narrow.declared
+    ))
 }
 
 fn attempt_insertion(
