@@ -52,7 +52,7 @@ pub(crate) fn try_update_keys(
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
     let values = writes.iter().map(|it| it.values);
-    if let Some(message) = narrowed(database.dialect(), table, columns.iter().copied(), values) {
+    if let Some(message) = narrowed(database.dialect(), table, columns.iter().copied(), &values) {
         return Err(Error::Database {
             doing: "updating rows",
             source: database.refuse(message),

@@ -309,7 +309,7 @@ fn would_change(
 ) -> bool {
     let columns = columns.iter().map(String::as_str);
     let rows = rows.iter().map(Vec::as_slice);
-    let narrowed = narrowed(database.dialect(), table, columns, rows);
+    let narrowed = narrowed(database.dialect(), table, columns, &rows);
     let is_narrowed = narrowed.is_some();
     if let Some(message) = narrowed {
         database.refuse(message);
@@ -322,7 +322,7 @@ pub(crate) fn narrowed<'v>(
     dialect: Dialect,
     table: &ResolvedTable,
     mut columns: impl Iterator<Item = &'v str>,
-    rows: impl Iterator<Item = &'v [Value]> + Clone,
+    rows: &(impl Iterator<Item = &'v [Value]> + Clone),
 ) -> Option<String> {
     let mut number = 0..;
     let narrow = columns.find_map(|name| {
