@@ -5,6 +5,7 @@ use crate::database::{CatalogTable, Database};
 use crate::error::Error;
 use crate::records::installation::{self, Installation};
 use crate::records::settings;
+use crate::schema::{Pseudo, Schema};
 use crate::spec::description;
 use crate::transaction::transactions::Transactions;
 
@@ -47,8 +48,7 @@ fn prepare<D: Database>(
     }
     let work = |open: &mut Transactions<D>| {
         installation.note_tables(&mut open.database)?;
-        refuse_other_tenancy(open)?;
-        refuse_other_users(open)?;
+        refuse_other_people(open)?;
         if installation.is_described(&mut open.database)? {
             return Ok(());
         }
@@ -57,14 +57,25 @@ fn prepare<D: Database>(
     transactions.tried_of_all(work)
 }
 
+/// Refuses a description of other people than the stored one's, while anybody of theirs is
+/// registered or anything is hidden.
+fn refuse_other_people<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
+    match stored_description(&mut open.database) {
+        Ok((schema, pseudo)) => {
+            refuse_other_tenancy(open, &schema)?;
+            refuse_other_users(open, &pseudo)
+        }
+        Err(Error::NotInstalled) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Refuses another users table beside the one whose people are registered: they are known by their
 /// ids, which would be taken for those of the other table.
-fn refuse_other_users<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
-    let before = match stored_description(&mut open.database) {
-        Ok((_, before)) => before,
-        Err(Error::NotInstalled) => return Ok(()),
-        Err(error) => return Err(error),
-    };
+fn refuse_other_users<D: Database>(
+    open: &mut Transactions<D>,
+    before: &Pseudo,
+) -> Result<(), Error> {
     let now = open.application.pseudo().clone();
     let (catalog, _) = open.application.described()?;
     // A table that is gone has another name since.
@@ -84,14 +95,11 @@ fn refuse_other_users<D: Database>(open: &mut Transactions<D>) -> Result<(), Err
     Ok(())
 }
 
-/// Refuses to introduce tenants, or to give them up, while anybody is registered or anything is
-/// hidden.
-fn refuse_other_tenancy<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
-    let before = match stored_description(&mut open.database) {
-        Ok((before, _)) => before,
-        Err(Error::NotInstalled) => return Ok(()),
-        Err(error) => return Err(error),
-    };
+/// Refuses to introduce tenants, or to give them up.
+fn refuse_other_tenancy<D: Database>(
+    open: &mut Transactions<D>,
+    before: &Schema,
+) -> Result<(), Error> {
     let what = match (before.has_tenants(), open.application.has_tenants()) {
         (false, true) => "people are registered without a tenant",
         (true, false) => "people are registered as those of tenants",
