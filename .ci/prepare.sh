@@ -83,9 +83,12 @@ need_rust() {
 }
 
 need_redis() {
-    if has redis-server && has redis-cli && has redis-benchmark; then return; fi
-    install redis-server redis-tools
-    no_service redis-server
+    if ! has redis-server || ! has redis-cli || ! has redis-benchmark; then
+        install redis-server redis-tools
+        no_service redis-server
+    fi
+    # A module, whose commands touch keys that nobody names.
+    compgen -G '/usr/lib/redis/modules/redisearch.so' > /dev/null || install redis-redisearch
 }
 
 # The other servers that the proxy stands before: no package of Debian 12 has them, packages of PyPI do.

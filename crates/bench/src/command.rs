@@ -211,8 +211,8 @@ pub struct ProxyArguments {
     /// URL of the server to compare with; default: one started for the purpose
     #[arg(long)]
     pub(crate) upstream: Option<String>,
-    /// Requests of each run
-    #[arg(long, default_value_t = 100_000)]
+    /// Requests of each run; in the pipelined runs, pipelines
+    #[arg(long, default_value_t = 20_000)]
     pub(crate) requests: u64,
     /// Clients at the same time
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -227,7 +227,7 @@ pub struct ProxyArguments {
     #[arg(long, default_value_t = 64)]
     pub(crate) payload: usize,
     /// Runs of each setting; the median counts
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     pub(crate) repeats: usize,
     /// Tiny sizes, for tests
     #[arg(long)]

@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use probity_log::{AppendError, Log, LogError};
-use rustix::io::Errno;
+use probity_log::{AppendError, LogError};
 
 use crate::output_guard::Refusal;
+use crate::remedy::{NAME_A_LOG, remedy_of, remedy_of_file, remedy_of_path};
 use crate::shell::quoted;
 
 /// The exit status of the program; scripts rely on the numbers.
@@ -43,7 +43,7 @@ impl Status {
 /// commands.
 pub const ROOT_KEY_OPTION: &str = "{root key option}";
 /// The placeholder in a remedy for what named the folder of second copies.
-const HEADS_SAID: &str = "{heads said}";
+pub(crate) const HEADS_SAID: &str = "{heads said}";
 /// The placeholder in a remedy for the folder of the log in a command that is advised.
 pub const LOG_NAMED: &str = "{log}";
 /// The placeholder in a remedy for the option that names the root key, where the command had it.
@@ -54,13 +54,6 @@ const LOG_USUALLY: &str = "DIR";
 const HEADS_NAMED: &str = "PROBITY_HEADS names that folder";
 /// The words for a folder that nothing names.
 const HEADS_BESIDE: &str = "PROBITY_HEADS is not set, so that the folder beside the log is meant";
-/// The file whose loss shows a writer that its log was moved.
-const LOCK: &str = "lock";
-/// The remedy where the folder of a log, or its lock, is not where its writer found it.
-const MOVED: &str = "stop every writer of this log; where its folder was moved, go on with the new path, and move the folder of second copies (DIR.heads) \
-     too, or name it with PROBITY_HEADS; entries with receipts are in the folder that was moved";
-/// The remedy where there is no log.
-const NAME_A_LOG: &str = "name the folder of a log";
 /// The option of most commands.
 const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
 
@@ -128,6 +121,12 @@ impl Failure {
             return Self::new("standard output was closed before its end");
         }
         Self::new("cannot write to standard output").because(source)
+    }
+
+    /// Makes it one of broken evidence.
+    pub(crate) const fn of_damage(mut self) -> Self {
+        self.status = Status::Broken;
+        self
     }
 
     /// Sets the cause.
@@ -333,208 +332,10 @@ pub(crate) fn chain_text(error: &dyn Error) -> String {
     text
 }
 
-/// Quotes a path for a shell.
-fn shell(path: &str) -> String {
-    quoted(Path::new(path))
-}
-
-/// Returns the command that creates a log at `path`, with a name where the folder's cannot be it.
-fn init_command(path: &str) -> String {
-    let named = Path::new(path).file_name().and_then(|name| name.to_str());
-    let origin = if named.is_none_or(can_name_log) {
-        ""
-    } else {
-        " --origin NAME"
-    };
-    format!("probity init {}{origin}", shell(path))
-}
-
-/// Returns whether the name of a folder can be that of the log in it.
-pub fn can_name_log(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    name.bytes().all(allowed)
-}
-
-/// Returns the remedy where a folder is no log, or is one already.
-fn remedy_of_place(error: &LogError) -> Option<String> {
-    let remedy = match error {
-        LogError::NotALog { path } if Path::new(path).join("keys").is_dir() => format!(
-            "{}/keys is there: see that the disk with the log's other files is mounted, or put them back from a backup; only where nothing was ever recorded in it, \
-             create a log with: {}",
-            path,
-            init_command(path)
-        ),
-        LogError::NotALog { path } if Path::new(path).is_file() => NAME_A_LOG.to_owned(),
-        LogError::NotALog { path } => {
-            format!("{NAME_A_LOG}, or create one with: {}", init_command(path))
-        }
-        LogError::Unfinished { path } => {
-            format!(
-                "if anything was ever recorded in it, the log was emptied: put a copy back; only if nothing ever was, create \
-                 it again with: {}",
-                init_command(path)
-            )
-        }
-        // Nobody can append to what does not say what it is.
-        LogError::Exists { path } if Log::geometry(Path::new(path)).is_err() => format!(
-            "write nothing to the folder and choose another; see what is wrong with the log that is there with: probity verify {}, and put back what \
-             is missing or damaged from a backup",
-            shell(path)
-        ),
-        LogError::Exists { path } => {
-            format!(
-                "append to it with: probity append {}, or choose another folder",
-                shell(path)
-            )
-        }
-        _ => return None,
-    };
-    Some(remedy)
-}
-
-fn remedy_of(error: &LogError) -> Option<String> {
-    let remedy = match error {
-        LogError::NotALog { .. } | LogError::Unfinished { .. } | LogError::Exists { .. } => {
-            return remedy_of_place(error);
-        }
-        LogError::Version { found, known } if found < known => "use the version of probity that wrote it".into(),
-        LogError::OlderVersion { .. } => {
-            "it can be verified, exported and proved as it is; continue it as a new log with: probity upgrade OLD NEW".into()
-        }
-        LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
-        LogError::Locked { .. } => {
-            "stop the other writer, or have a log of its own for each of the two; verify and export need no lock".into()
-        }
-        LogError::WrongKey => {
-            format!(
-                "give this log's own root key with {ROOT_KEY_OPTION}; if it is this one, put the folder keys/ back from the \
-                 newest backup of this log, and keep a copy of the one that is there"
-            )
-        }
-        LogError::WitnessKey => {
-            "give a signing key of the log, which `probity keys status DIR` prints as verifier key and newest key; the witness key is for witnesses \
-             and for check-proof".into()
-        }
-        LogError::NoStream { .. } => {
-            format!("see the streams with: probity stream list {LOG_NAMED}{KEY_GIVEN}; make one with: probity stream create {LOG_NAMED} NAME{KEY_GIVEN}")
-        }
-        LogError::Reserved { .. } => {
-            format!("choose another name; what the log says of itself is read with: probity export {LOG_NAMED} --stream journal --format jsonl{KEY_GIVEN}")
-        }
-        LogError::RolledBack { .. } => {
-            "put the newer copy of the log back; do not write to this one; where another log of the same name keeps its second copies in the folder, \
-             name this log's own with PROBITY_HEADS".into()
-        }
-        LogError::HeadsOfAnother { .. } => format!(
-            "{HEADS_SAID}; a log has a folder of second copies of its own: name this log's with PROBITY_HEADS, and leave the copies of the other \
-             where they are, for nothing else shows that an older copy of that log was put back"
-        ),
-        LogError::HeadsGone { .. } => {
-            format!("mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
-             compare the log with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE")
-        }
-        LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
-        LogError::Broken { place, reason } if place.ends_with("probity.toml") && reason.starts_with("is missing") => {
-            format!("write nothing to the folder; put probity.toml back from a copy of the log, then verify it: probity verify {LOG_NAMED}")
-        }
-        LogError::Broken { place, .. } if place == LOCK => MOVED.into(),
-        LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
-            format!("write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
-             handed: probity verify {LOG_NAMED} --key FILE")
-        }
-        // The reason says what to put back, and a verification without the root key needs no such file.
-        LogError::Broken { place, reason } if place.starts_with("keys/") && reason.starts_with("is missing") => {
-            format!("put {place} back from a backup of the log, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}")
-        }
-        LogError::Broken { .. } | LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}{KEY_GIVEN}"),
-        LogError::Storage { source, .. } => storage_remedy(source)?.into(),
-        LogError::Poisoned(cause) => return remedy_of(cause),
-        LogError::Stream { reason, .. } if reason.contains("another configuration") => format!("see how the streams are configured with: probity stream list {LOG_NAMED}{KEY_GIVEN}; choose another name for another configuration"),
-        LogError::Option { name: "origin", .. } => {
-            "give the log a name like example.com/audit with --origin NAME".into()
-        }
-        _ => return None,
-    };
-    Some(remedy)
-}
-
-/// The remedy where durable content is lost.
-fn remedy_of_loss(error: &LogError) -> Option<String> {
-    Some(match error {
-        LogError::Lost { stream, .. } if stream == "journal" => {
-            "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
-        }
-        LogError::Lost { .. } => {
-            format!("copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
-             probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which keeps the damaged bytes and records the loss")
-        }
-        LogError::KeysLost { has_closed, .. } => format!(
-            "copy the folder first, and {}; without one, go on with: \
-             probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which gives these entries up for good and records the loss",
-            if *has_closed {
-                "put back the newest copy of subjects/ that was made after the last accepted loss"
-            } else {
-                "restore subjects/ from a backup"
-            }
-        ),
-        LogError::Losses(losses) => {
-            let is_later = |loss: &LogError| matches!(loss, LogError::KeysLost { has_closed: true, .. });
-            let made = if losses.iter().any(is_later) {
-                ", made after the last accepted loss of keys"
-            } else {
-                ""
-            };
-            format!(
-                "copy the folder first, and restore the log from a copy if there is one{made}, its folder subjects/ too; without one, go on with: \
-                 probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which gives all of this up for good, keeps the damaged bytes and records the loss"
-            )
-        }
-        _ => return None,
-    })
-}
-
-/// The remedy where `what` is done with a path that leads nowhere, or to a folder.
-fn remedy_of_path(what: &str, error: &io::Error) -> Option<&'static str> {
-    match error.kind() {
-        io::ErrorKind::NotFound if what.starts_with("read") => {
-            Some("look at the path: nothing is there")
-        }
-        io::ErrorKind::NotFound => Some("make its folder first, or name another path"),
-        io::ErrorKind::IsADirectory => Some("name a file: a folder is there"),
-        _ => None,
-    }
-}
-
-/// The remedy where a file that is no part of a log cannot be read or written.
-fn remedy_of_file(error: &io::Error) -> Option<&'static str> {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("make room on the disk"),
-        io::ErrorKind::InvalidData => Some("give a text file in UTF-8"),
-        io::ErrorKind::PermissionDenied => {
-            Some("check who owns the file and its folder, and their permissions")
-        }
-        _ => storage_remedy(error),
-    }
-}
-
-fn storage_remedy(error: &io::Error) -> Option<&'static str> {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room on the disk; a log is repaired when it is opened")
-        }
-        io::ErrorKind::PermissionDenied => Some("check who owns the folder and its permissions"),
-        io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing"),
-        // The kind of this error has no name.
-        _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Some(
-            "the disk, or the way to it, failed: see what the system's messages say of it, and run the command again once \
-             it is sound; a log is repaired when it is opened",
-        ),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,18 @@
 //! The command line: translates arguments and JSON into calls of the library, and results into text.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "databases"),
+    expect(
+        dead_code,
+        reason = "some of it is for the commands that are not built"
+    )
+)]
 
 pub mod args;
 pub mod command;
 pub mod config;
+#[cfg(feature = "databases")]
 mod database_address;
 pub mod entry_json;
 pub mod envelope;
@@ -20,6 +28,7 @@ mod output_file;
 mod output_guard;
 pub mod process;
 mod progress;
+mod remedy;
 mod shell;
 mod terminal;
 pub mod visible_text;

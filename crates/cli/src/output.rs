@@ -1,6 +1,6 @@
 //! Standard output as lines, tables and JSON documents; a reader that goes away fails the command.
 
-use std::io::{self, BufWriter, StdoutLock, Write as _};
+use std::io::{self, BufWriter, StdoutLock, Write};
 
 use rustix::fs::{FileType, fstat, stat};
 use serde::Serialize;
@@ -11,19 +11,99 @@ use crate::visible_text::{visible, visible_lines};
 
 /// Standard output, buffered.
 pub(crate) struct Output {
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Counted>,
+    /// Bytes that were given to it, left or not.
+    given: u64,
+    /// Work that is done, and stays done if nobody hears of it.
+    done: Option<String>,
 }
+
+/// Standard output without the buffer of its own, which would hold lines that count as written.
+struct Counted {
+    out: StdoutLock<'static>,
+    /// Bytes that the system took.
+    left: u64,
+}
+
+impl Counted {
+    fn new() -> Self {
+        Self {
+            out: io::stdout().lock(),
+            left: 0,
+        }
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = rustix::io::write(&self.out, bytes)?;
+        self.left = self
+            .left
+            .saturating_add(length(bytes.get(..taken).unwrap_or_default()));
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// Advice where work is done and nobody heard of it.
+const NO_REPETITION: &str = "do not repeat the command for that";
 
 impl Output {
     pub(crate) fn new() -> Self {
         Self {
-            out: BufWriter::with_capacity(64 * 1024, io::stdout().lock()),
+            out: BufWriter::with_capacity(64 * 1024, Counted::new()),
+            given: 0,
+            done: None,
         }
+    }
+
+    /// Begins the report of work that is `done`: an error of the report says so.
+    pub(crate) fn after(done: impl Into<String>) -> Self {
+        let mut output = Self::new();
+        output.set_done(done);
+        output
+    }
+
+    /// Notes work that is `done`: from now on an error says so.
+    pub(crate) fn set_done(&mut self, done: impl Into<String>) {
+        self.done = Some(done.into());
+    }
+
+    fn failed(&self, error: io::Error) -> Failure {
+        let failure = Failure::output(error);
+        match &self.done {
+            Some(done) => failure.after(done).remedy(NO_REPETITION),
+            None => failure,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let written = self.out.write_all(bytes);
+        written.map_err(|error| self.failed(error))?;
+        self.given = self.given.saturating_add(length(bytes));
+        Ok(())
+    }
+
+    /// The bytes that were given to standard output so far.
+    pub(crate) const fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// The bytes that have left the program.
+    pub(crate) fn left(&self) -> u64 {
+        self.out.get_ref().left
     }
 
     /// Writes one line of text for people, with the characters escaped that [`visible`] names.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{}", visible(text)).map_err(Failure::output)
+        self.write(format!("{}\n", visible(text)).as_bytes())
     }
 
     /// Writes text of several lines for people, each like [`Output::line`].
@@ -33,7 +113,7 @@ impl Output {
 
     /// Writes text that programs read, as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        self.out.write_all(text.as_bytes()).map_err(Failure::output)
+        self.write(text.as_bytes())
     }
 
     /// Writes the JSON document of the command on one line, with version and name of the command.
@@ -43,9 +123,11 @@ impl Output {
 
     /// Writes one of many JSON objects, each on a line of its own, as it is.
     pub(crate) fn json_line(&mut self, object: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.out, object)
-            .map_err(|error| Failure::output(error.into()))?;
-        self.out.write_all(b"\n").map_err(Failure::output)
+        let line = serde_json::to_vec(object);
+        let mut line = line.map_err(|error| self.failed(error.into()))?;
+        line.push(b'\n');
+        // At once: a line that is written again after an error must not follow a part of itself.
+        self.write(&line)
     }
 
     /// Writes rows below a heading, each column as wide as its widest cell.
@@ -91,7 +173,8 @@ impl Output {
 
     /// Makes everything so far visible to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(Failure::output)
+        let flushed = self.out.flush();
+        flushed.map_err(|error| self.failed(error))
     }
 }
 

@@ -38,6 +38,7 @@ pub use records::principal::Registration;
 pub use records::receipt::{Receipt, ReceiptError};
 pub use records::share::{SHARES, TokenShare};
 pub use records::subject::SubjectKey;
+pub use records::tables::is_own_table;
 pub use schema::generate::Generator;
 pub use schema::{Pseudo, References, Schema};
 pub use spec::draft::{Draft, draft};

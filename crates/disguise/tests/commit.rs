@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::database::{Sqlite, connect};
 use probity_disguise::{
-    Applied, ApplyRequest, Database, Engine, Error, LoggedOperation, MissingOperation, Protection,
-    ReplayRequest, Replayability, SpecFile, Value,
+    Applied, ApplyRequest, Credential, CredentialLine, Database, Engine, Error, Halted,
+    LoggedOperation, MissingOperation, Protection, Registration, ReplayRequest, Replayability,
+    SecretKey, SpecFile, Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
 use probity_testing::{mariadb, postgres};
@@ -251,6 +252,95 @@ fn what_nobody_can_be_asked_about_is_told_as_not_known(
     }
 }
 
+fn key_of(made: &Registration) -> SecretKey {
+    match CredentialLine::parse(&made.line()) {
+        Ok(CredentialLine::Key(key)) => key,
+        _ => panic!("no key"),
+    }
+}
+
+/// Changes the key of person 1 without a log, over a wire that is cut at the commit. Returns the new key, too.
+fn change_key(
+    wire: &Rc<Wire>,
+    over_wire: &str,
+    (cut, current): (Cut, &SecretKey),
+) -> (Result<Registration, Error>, SecretKey) {
+    let mut engine = engine(over_wire);
+    let (wire, handed) = (Rc::clone(wire), Rc::new(RefCell::new(None)));
+    let taker = Rc::clone(&handed);
+    engine.set_hand_over(Box::new(move |made| {
+        wire.cut_at_commit(cut);
+        *taker.borrow_mut() = Some(key_of(made));
+        Ok(())
+    }));
+    let (user, key) = (Value::Int(1), Protection::KeyAlone);
+    let current = Credential::Key(current);
+    let changed = engine.people().change_key(&user, &current, key, time());
+    let new = handed.borrow_mut().take().unwrap();
+    (changed, new)
+}
+
+fn fits(url: &str, key: &SecretKey) -> bool {
+    let listed = engine(url).list(&Value::Int(1), &Credential::Key(key), time());
+    listed.is_ok()
+}
+
+/// Without a log a connection was lost at the commit of a new key: the error said that the database
+/// had failed, the program took the file of the new key away, and the old key was void.
+fn without_a_log_what_is_lost_at_its_commit_is_asked_for(
+    url: &str,
+    wire: &Rc<Wire>,
+    over_wire: &str,
+) {
+    let mut database = connect(url).unwrap();
+    let unregister = "DELETE FROM probity_principals";
+    database.execute(unregister, &[]).unwrap();
+    let (user, alone) = (Value::Int(1), Protection::KeyAlone);
+    let made = engine(url).people().register(&user, alone, time()).unwrap();
+    let first = key_of(&made);
+    let (changed, second) = change_key(wire, over_wire, (Cut::Answer, &first));
+    changed.unwrap();
+    assert!(fits(url, &second) && !fits(url, &first));
+    let (changed, third) = change_key(wire, over_wire, (Cut::Question, &second));
+    assert!(changed.err().unwrap().is_undone());
+    assert!(fits(url, &second) && !fits(url, &third));
+    wire.close_after_cut(true);
+    let (changed, third) = change_key(wire, over_wire, (Cut::Answer, &second));
+    wire.close_after_cut(false);
+    let error = changed.err().unwrap();
+    assert!(matches!(error, Error::Unsettled(_)) && !error.is_undone());
+    assert!(fits(url, &third) && !fits(url, &second));
+}
+
+/// The beginning of a disguise in chunks was committed and nothing said of which, so that the next
+/// `resume` hid the person.
+fn a_beginning_that_may_be_committed_says_its_handle(url: &str, wire: &Rc<Wire>, over_wire: &str) {
+    let mut first = engine(over_wire);
+    first.chunks().unfinished().unwrap();
+    let file = SpecFile::parse(BLANK).unwrap();
+    wire.close_after_cut(true);
+    wire.cut_at_commit(Cut::Answer);
+    let halted = first.chunks().apply(
+        &ApplyRequest {
+            spec: &file.spec,
+            user: Some(Value::Int(1)),
+            over: None,
+            parameters: BTreeMap::new(),
+            expires: None,
+            time: time(),
+        },
+        1,
+        time,
+    );
+    wire.close_after_cut(false);
+    let Err(Halted { begun, cause, .. }) = halted else {
+        panic!("{halted:?}");
+    };
+    assert!(matches!(cause, Error::Unsettled(_)), "{cause:?}");
+    let unfinished = engine(url).chunks().unfinished().unwrap();
+    assert_eq!(Vec::from_iter(begun), unfinished);
+}
+
 #[test]
 fn the_log_says_what_became_of_a_commit_on_postgres() {
     let (_server, socket) = postgres::running(|url| connect(url).is_ok());
@@ -267,6 +357,8 @@ fn the_log_says_what_became_of_a_commit_on_postgres() {
     let over_wire = postgres::url(wire.folder());
     what_is_lost_at_its_commit_is_asked_for(&url, &wire, &over_wire);
     what_nobody_can_be_asked_about_is_told_as_not_known(&url, &wire, &over_wire);
+    without_a_log_what_is_lost_at_its_commit_is_asked_for(&url, &wire, &over_wire);
+    a_beginning_that_may_be_committed_says_its_handle(&url, &wire, &over_wire);
 }
 
 #[test]
@@ -281,6 +373,8 @@ fn the_log_says_what_became_of_a_commit_on_mariadb() {
     let over_wire = mariadb::url(&format!("{}/s", wire.folder()), "app");
     what_is_lost_at_its_commit_is_asked_for(&url, &wire, &over_wire);
     what_nobody_can_be_asked_about_is_told_as_not_known(&url, &wire, &over_wire);
+    without_a_log_what_is_lost_at_its_commit_is_asked_for(&url, &wire, &over_wire);
+    a_beginning_that_may_be_committed_says_its_handle(&url, &wire, &over_wire);
 }
 
 #[test]

@@ -6,11 +6,14 @@
 use std::cell::RefCell;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use probity_disguise::Database;
 use probity_disguise::database::{Dialect, Mysql, Postgres};
 use probity_testing::{mariadb, postgres};
 
+#[path = "peculiar/letters.rs"]
+mod of_letters;
 #[path = "peculiar/mariadb.rs"]
 mod of_mariadb;
 #[path = "peculiar/postgres.rs"]
@@ -28,7 +31,12 @@ mod suite;
 const SCHEDULES: u64 = 12;
 /// One of so many places is tried where a disguise in chunks may be interrupted.
 const CUTS: usize = 4;
+/// One of so many cases of a claim is tried where they are many.
+const ONE_OF: usize = 5;
 static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A claim and its name.
+type Claim = (&'static str, fn());
 
 /// The server on which a thread tests the claims.
 struct Place {
@@ -133,13 +141,13 @@ fn word() -> String {
 }
 
 /// All claims, or those whose names have the word that the variable `CLAIM` says.
-fn claims() -> Vec<fn()> {
+fn claims() -> Vec<Claim> {
     let word = word();
-    let mut claims: Vec<fn()> = Vec::new();
+    let mut claims: Vec<Claim> = Vec::new();
     macro_rules! chosen {
         ($($claim:ident)*) => {
             $(if stringify!($claim).contains(&word) {
-                claims.push(suite::$claim);
+                claims.push((stringify!($claim), suite::$claim));
             })*
         };
     }
@@ -147,14 +155,22 @@ fn claims() -> Vec<fn()> {
     claims
 }
 
-fn in_turn(claims: impl Iterator<Item = fn()>) {
-    for claim in claims {
+/// Says of each claim how long it took; `--nocapture` shows it.
+#[expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "whoever looks for slow claims reads it"
+)]
+fn in_turn(claims: impl Iterator<Item = Claim>) {
+    for (name, claim) in claims {
+        let begun = Instant::now();
         claim();
         clear();
+        println!("{:>6} ms {name}", begun.elapsed().as_millis());
     }
 }
 
-fn on_mariadb(claims: impl Iterator<Item = fn()>) {
+fn on_mariadb(claims: impl Iterator<Item = Claim>) {
     let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
     PLACE.set(Some(Place {
         socket,
@@ -197,12 +213,17 @@ fn tables_as_mariadb_alone_has_them() {
     }));
     of_mariadb::keys_of_other_databases_are_not_overlooked();
     of_mariadb::an_account_that_sees_one_database_says_so();
+    of_mariadb::columns_that_the_account_does_not_see_are_an_error();
     of_mariadb::times_of_updates_stay_as_they_were();
     of_mariadb::values_of_a_lax_mode_come_back_as_they_were();
     of_mariadb::versions_are_noted_and_their_tables_are_no_exception();
     of_mariadb::rows_with_an_enumeration_in_the_key_are_all_taken();
     of_mariadb::a_key_with_the_beginning_of_a_version_names_no_row();
     of_settings::no_setting_of_mariadb_hides_rows_or_lets_them_in();
+    of_mariadb::nothing_is_written_into_a_table_without_transactions();
+    of_letters::texts_without_a_way_back_are_refused();
+    of_letters::a_key_without_a_way_back_names_no_other_row();
+    of_letters::a_text_without_a_way_back_is_refused_through_another_row();
 }
 
 #[test]
@@ -237,6 +258,8 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
     of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();
     of_settings::the_form_of_values_is_no_setting_of_postgres();
+    of_letters::texts_of_a_database_without_a_way_back_are_refused();
+    of_letters::values_are_read_as_their_type_writes_them();
 }
 
 /// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.

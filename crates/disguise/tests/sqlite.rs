@@ -16,6 +16,8 @@ mod suite;
 const SCHEDULES: u64 = 150;
 /// One of so many places is tried where a disguise in chunks may be interrupted.
 const CUTS: usize = 1;
+/// One of so many cases of a claim is tried.
+const ONE_OF: usize = 1;
 
 /// A table of awkward values; the key has two columns, one of them text.
 const KINDS: &[&str] = &[
@@ -70,6 +72,11 @@ fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
 #[test]
 fn a_text_that_is_not_utf_8_is_named() {
     of_sqlite::a_text_that_is_not_utf_8_is_named();
+}
+
+#[test]
+fn a_text_that_is_not_utf_16_is_named() {
+    of_sqlite::a_text_that_is_not_utf_16_is_named();
 }
 
 #[test]

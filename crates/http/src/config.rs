@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use probity_disguise::Share;
+use probity_disguise::database::holds_password;
 use probity_format::Timestamp;
 use probity_format::limits::NAME_BYTES_MAX;
 use probity_log::StreamName;
@@ -271,7 +272,34 @@ struct TokenTable {
     requests: Option<usize>,
 }
 
+/// Explains a configuration of the wrong form. Fields are named; values are not quoted, because they
+/// may be secrets.
+fn unread(message: &str) -> String {
+    let named = ["unknown field", "missing field", "duplicate field"];
+    let quotes_none = !message.contains("invalid ") && !message.contains('"');
+    if named.iter().any(|it| message.starts_with(it)) || quotes_none {
+        message.to_owned()
+    } else {
+        "a value is not of the form that docs/http.md says".to_owned()
+    }
+}
+
 impl Config {
+    /// Returns the files that hold a password of a database: those that are named, and whether the
+    /// configuration itself is one.
+    pub fn password_files(&self) -> (Vec<&Path>, bool) {
+        let places = || self.databases.values().map(|it| &it.url);
+        let files = places().filter_map(|place| match place {
+            UrlPlace::File(path) => Some(path.as_path()),
+            UrlPlace::Here(_) => None,
+        });
+        let here = places().any(|place| match place {
+            UrlPlace::File(_) => false,
+            UrlPlace::Here(url) => holds_password(url),
+        });
+        (files.collect(), here)
+    }
+
     /// Reads a configuration; its relative paths begin in `folder`.
     ///
     /// # Errors
@@ -279,7 +307,7 @@ impl Config {
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError {
             line: error.span().map(|span| line_of(text, span.start)),
-            what: error.message().to_owned(),
+            what: unread(error.message()),
         })?;
         let listen = listen(text, &file)?;
         file.limits.check()?;
@@ -507,4 +535,22 @@ fn all_known(
         all.insert(name.into_inner());
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The address of a database stood in an error, and in the journal of the system with it.
+    #[test]
+    fn no_value_of_a_configuration_stands_in_an_error() {
+        for text in [
+            "[database]\napp = \"mysql://u:hunter2@h/d\"",
+            "[database.app]\nconnections = \"hunter2\"",
+            "[database.app]\nurl = 7\n\"hunter2",
+        ] {
+            let refused = Config::parse(text, Path::new("")).err().unwrap();
+            assert!(!refused.to_string().contains("hunter2"), "{refused}");
+        }
+    }
 }

@@ -114,6 +114,13 @@ pub(crate) struct GivenForm {
     shares: Vec<Secret>,
 }
 
+impl std::fmt::Debug for GivenForm {
+    /// Writes nothing of the credential.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("GivenForm")
+    }
+}
+
 impl GivenForm {
     pub(crate) fn new(made: &Registration, in_shares: bool) -> Result<Self, Problem> {
         let mut form = Self {

@@ -10,6 +10,8 @@ use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::credential::GivenForm;
+
 /// The prefix of a problem's type.
 const TYPES: &str = "urn:probity:problem:";
 /// Seconds after which a client may retry.
@@ -38,6 +40,7 @@ pub(crate) enum Kind {
     NoSuchUser,
     NotInstalled,
     NotRecorded,
+    OtherLog,
     Slow,
     StillRunning,
     TooLarge,
@@ -63,7 +66,7 @@ pub(crate) struct Said {
 }
 
 /// Every kind.
-pub(crate) const KINDS: [Said; 29] = [
+pub(crate) const KINDS: [Said; 30] = [
     said(
         Kind::AlreadyDisguised,
         "already-disguised",
@@ -174,7 +177,7 @@ pub(crate) const KINDS: [Said; 29] = [
         "not-installed",
         "The database is not prepared",
         StatusCode::CONFLICT,
-        "name a specification that says who the users are",
+        "where nothing was ever hidden in it, register somebody with a specification that says who the users are; where this is a restored backup, put a later one in its place",
     ),
     said(
         Kind::NotRecorded,
@@ -182,6 +185,13 @@ pub(crate) const KINDS: [Said; 29] = [
         "The log did not take the entry",
         StatusCode::SERVICE_UNAVAILABLE,
         "nothing was changed; look at the log with: probity verify DIR",
+    ),
+    said(
+        Kind::OtherLog,
+        "other-log",
+        "The database belongs to a log that this server does not write",
+        StatusCode::CONFLICT,
+        "nothing was changed; serve it with the log that tells of it. Where that is gone for good, or this is a copy of another database: probity disguise separate --log NEW",
     ),
     said(
         Kind::Slow,
@@ -303,6 +313,8 @@ pub(crate) struct Problem {
     cause: Option<String>,
     /// True if the same request may succeed at once.
     is_passing: bool,
+    /// A new credential that may be the one that fits.
+    credential: Option<Box<GivenForm>>,
 }
 
 /// The form in which a problem is told.
@@ -319,6 +331,10 @@ pub(crate) struct ProblemDocument {
     detail: String,
     /// The remedy.
     remedy: &'static str,
+    /// The new credential that was asked for, where it is not known whether it is in force: keep it
+    /// and the one before, and try which one fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<Box<GivenForm>>,
 }
 
 impl Problem {
@@ -329,6 +345,16 @@ impl Problem {
             remedy: kind.said().remedy,
             cause: None,
             is_passing: false,
+            credential: None,
+        }
+    }
+
+    /// Adds the new credential to the problem if it may be the one that fits; the server keeps none.
+    pub(crate) fn or_given(self, credential: Option<GivenForm>) -> Self {
+        let credential = credential.filter(|_| self.kind == Kind::Unsettled);
+        Self {
+            credential: credential.map(Box::new),
+            ..self
         }
     }
 
@@ -342,13 +368,44 @@ impl Problem {
 
     /// Adds that a disguise in chunks was begun: its finished part stays until resume or reveal.
     pub(crate) fn begun(self, id: DisguiseId) -> Self {
-        let detail = format!("disguise {id} was begun: {}", self.detail);
+        self.after(&format!("disguise {id} was begun"))
+    }
+
+    /// Adds that a disguise in chunks was begun, if what is not known was done.
+    pub(crate) fn begun_unless_undone(self, id: DisguiseId) -> Self {
+        self.after(&format!("disguise {id} was begun, unless this was undone"))
+    }
+
+    /// Changes the advice of a replay in a database that is not prepared: to prepare it now would
+    /// make another one of it.
+    pub(crate) fn of_early_backup(self) -> Self {
+        match self.kind {
+            Kind::NotInstalled => Self {
+                remedy: "a backup from before the first registration cannot be brought to where the log is: restore a later one, and register and apply nothing in this one before, or what the log tells of is another database's for good",
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    fn after(self, what: &str) -> Self {
+        let detail = format!("{what}: {}", self.detail);
         Self {
             detail,
             remedy: "go on with resume, end it with cancel, or take back what is hidden with reveal",
             is_passing: false,
             ..self
         }
+    }
+
+    /// Returns the fault of this request.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns whether it is about what was asked for, so that something else may be done.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.kind.said().status.is_client_error()
     }
 
     /// Returns whether the database said that the same may be tried again.
@@ -385,6 +442,7 @@ impl From<Error> for Problem {
             Error::RecordsLost { .. } | Error::Unreadable { .. } | Error::DamagedRow { .. } => {
                 Kind::DatabaseFailed
             }
+            Error::OtherLog | Error::LogNeeded | Error::SameLog => Kind::OtherLog,
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,
@@ -395,6 +453,7 @@ impl From<Error> for Problem {
             | Error::Circle { .. }
             | Error::WouldEmpty { .. }
             | Error::NoFreeId { .. }
+            | Error::OverNeeded
             | Error::Placeholder { .. }
             | Error::Tenant { .. }
             | Error::Update { .. }
@@ -425,7 +484,11 @@ impl IntoResponse for Problem {
             title: said.title,
             status: said.status.as_u16(),
             detail: self.detail,
-            remedy: self.remedy,
+            remedy: match self.credential {
+                Some(_) => "keep this credential and the one before, and try which one fits",
+                None => self.remedy,
+            },
+            credential: self.credential,
         };
         let text = serde_json::to_string(&document).unwrap_or_default();
         let mut response = Response::new(Body::from(text));

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::credential::GivenForm;
 use crate::database_entry::{DatabaseEntry, LoadedSpec};
 use crate::pool::{ConnectionPermit, PooledConnection};
 use crate::problem::{Kind, Problem};
@@ -144,15 +145,25 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Runs an operation once; its answer holds a credential and is stored nowhere.
+    /// Runs an operation once; its answer holds a credential and is stored nowhere. Where it is not
+    /// known whether it was committed, the problem holds the credential, as shares if `in_shares`.
     pub(crate) fn once_in_secret<A>(
         &self,
         session: &mut Session,
+        in_shares: bool,
         work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
     ) -> Result<A, Problem> {
-        match self.attempt(session, work, |_secret| Ok(None))? {
-            Answered::Now(answer) => Ok(answer),
-            Answered::Before(_) | Answered::Withheld => Err(withheld()),
+        let given = Rc::new(Cell::new(None));
+        let taker = Rc::clone(&given);
+        session.engine.set_hand_over(Box::new(move |made| {
+            let form = GivenForm::new(made, in_shares);
+            taker.set(Some(form.map_err(|problem| problem.detail().to_owned())?));
+            Ok(())
+        }));
+        match self.attempt(session, work, |_secret| Ok(None)) {
+            Ok(Answered::Now(answer)) => Ok(answer),
+            Ok(Answered::Before(_) | Answered::Withheld) => Err(withheld()),
+            Err(problem) => Err(problem.or_given(given.take())),
         }
     }
 

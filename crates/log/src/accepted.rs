@@ -7,6 +7,7 @@ use probity_format::stream::StreamName;
 use probity_format::time::format_time;
 use probity_format::{DecodeError, Entry, Timestamp};
 
+use crate::advice;
 use crate::journal::History;
 use crate::repairs::{Repair, RepairKind};
 use crate::slot_ranges::SlotRanges;
@@ -53,8 +54,10 @@ impl AcceptedLoss {
     pub(crate) fn refused(&self) -> String {
         format!(
             "says that frames of stream {} are lost from frame {} on, and they are there: it is of another copy of the log, or another hand \
-             with the log's keys sealed it; put streams/journal/segments back from a copy that ends with the journal's checkpoint",
-            self.loss.stream, self.loss.from
+             with the log's keys sealed it; {}",
+            self.loss.stream,
+            self.loss.from,
+            advice::JOURNAL_END
         )
     }
 

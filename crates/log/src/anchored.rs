@@ -19,6 +19,7 @@ use probity_format::record::Record;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
+use crate::advice;
 use crate::epochs::{Certificates, Epochs, Floor};
 use crate::error::{LogError, frames};
 use crate::files::Files;
@@ -48,10 +49,11 @@ impl Uncovered {
         let Self { head, said_in } = self;
         format!(
             "{said_in}, which no checkpoint covers, names a head over {} that the stream does not have: an older copy of the stream was put \
-             back, or another hand with the log's keys sealed that frame; put the newer copy of the whole log back, and only where there is \
-             none, keep a copy of this one and put the segments with that frame back without it, from a copy that ends with the checkpoint \
+             back, or another hand with the log's keys sealed that frame; {}; only where there is \
+             none, put the segments with the frame that names the head back without it, from a copy that ends with the checkpoint \
              of their stream",
-            frames(head.size())
+            frames(head.size()),
+            advice::SEGMENT
         )
     }
 }
@@ -344,9 +346,15 @@ impl Reading<'_> {
         if is_signed {
             return Ok(end.unwrap_or(position.next_frame));
         }
+        let read = position.next_frame;
+        let signed = signed.map_or(0, Checkpoint::size);
         Err(LogError::Broken {
-            place: format!("stream {name}"),
-            reason: "is not the one that was signed, neither its records nor its segments".into(),
+            place: format!("segments of stream {name}"),
+            reason: if read < signed {
+                format!("frame {read} is damaged or missing, {signed} were signed for")
+            } else {
+                "are not those that were signed for, nor are the records".into()
+            },
         })
     }
 }

@@ -47,15 +47,20 @@ impl Clock for SystemClock {
         reason = "this is the clock the others take"
     )]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        timestamp(i64::try_from(since.as_nanos()).unwrap_or(TIME_MAX))
+        time_of(SystemTime::now())
     }
 
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
+}
+
+/// The time of a log whose system says `now`, never the epoch itself: 0 stands for no time at all, and
+/// an entry without the time that it was taken at is another one than its repetition.
+fn time_of(now: SystemTime) -> Timestamp {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH);
+    let since = i64::try_from(since.unwrap_or_default().as_nanos());
+    timestamp(since.unwrap_or(TIME_MAX).max(1))
 }
 
 /// A clock that moves only when [`advanced`](Self::advance).
@@ -90,4 +95,24 @@ impl Clock for ManualClock {
 )]
 fn timestamp(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanoseconds(nanoseconds.clamp(0, TIME_MAX)).expect("clamped into the range")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry of a clock before 1970 had no time taken. Repeated under its idempotency key with the
+    /// right clock, it was refused as another entry.
+    #[test]
+    fn a_clock_before_1970_has_a_time_too() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let second = Duration::from_secs(1);
+        for (now, wanted) in [
+            (epoch - second, 1),
+            (epoch, 1),
+            (epoch + second, 1_000_000_000),
+        ] {
+            assert_eq!(time_of(now).nanoseconds(), wanted);
+        }
+    }
 }

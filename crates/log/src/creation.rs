@@ -115,6 +115,18 @@ impl Log {
     }
 }
 
+impl LogLocation {
+    /// Refuses a place in which no log can be created, before anything is made for one. It is
+    /// checked again when the log is created.
+    ///
+    /// # Errors
+    /// [`LogError::Exists`], [`LogError::NotALog`] where something else is,
+    /// [`LogError::HeadsOfAnother`], [`LogError::Storage`].
+    pub fn check_vacant(&self) -> Result<(), LogError> {
+        check_vacant(self, &Files::of_log(self, &Options::default()))
+    }
+}
+
 /// The initial content of a log.
 pub(crate) struct First<'a> {
     /// The configuration of the stream `default`.

@@ -101,7 +101,7 @@ pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
 
 /// The fault of a note [beyond](Noted::Beyond) the journal.
 pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
-     put the newest copy of the whole log back, or, where the journal is the newest there is, move the file away";
+     keep this copy of the log under another name, and put the newer copy of the whole log back; or, where the journal is the newest there is, move the file aside";
 
 /// Writes and reads the notes of one log.
 #[derive(Debug, Clone)]

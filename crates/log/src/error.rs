@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use probity_format::{EntryError, Version};
 
-use crate::slots::advice;
+use crate::advice;
 
 /// The reason why an entry was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -101,7 +101,7 @@ pub enum LogError {
     /// were not erased.
     #[error(
         "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; {}",
-        advice(*.has_closed)
+        advice::slots(Version::V3, *.has_closed)
     )]
     KeysLost {
         /// The stream of the first such frame.
@@ -171,6 +171,8 @@ pub enum LogError {
         found: u64,
         /// Frames signed for earlier.
         signed: u64,
+        /// True where nothing else of the log is older than it was: the segments of the stream are.
+        is_alone: bool,
     },
     /// The place of the second copies holds those of another log: one folder belongs to one log.
     #[error("{heads} holds the second copies of the heads of another log, {of}")]

@@ -9,6 +9,7 @@ use probity_format::Version;
 use probity_format::slot::{SLOT_BYTES, Slot, SlotsDigest, SubjectName};
 use probity_format::wrap::WrappingKey;
 
+use crate::advice;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::given_up::GivenUpSubjects;
@@ -18,8 +19,7 @@ use crate::scan::read;
 use crate::set_aside;
 use crate::slot_ranges::SlotRanges;
 use crate::slots::{
-    MISNAMED, OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, advice, broken, read_slots, readable,
-    surplus,
+    MISNAMED, OTHER_PSEUDONYMS, Pseudonym, SLOTS, VOID, broken, read_slots, readable, surplus,
 };
 use crate::subjects::{FOLDER, Known, SLOT_LENGTH};
 
@@ -232,7 +232,7 @@ impl FoundSlots {
     pub(crate) fn check(&self, history: &History, accept_loss: bool) -> Result<(), LogError> {
         let signed = history.slots;
         let whole = self.length / SLOT_LENGTH;
-        if let Some(reason) = surplus(whole, signed.count, history.has_closed()) {
+        if let Some(reason) = surplus(whole, signed.count) {
             return Err(LogError::Broken {
                 place: SLOTS.into(),
                 reason,
@@ -252,7 +252,7 @@ impl FoundSlots {
         if let Some(first) = self.closed.iter().find(is_damaged) {
             let reason = "the subject key does not open: it was changed, swapped or overwritten \
                           without a signed erasure";
-            return Err(broken(*first, reason, history.has_closed()));
+            return Err(broken(Version::V3, *first, reason, history.has_closed()));
         }
         if self.signed != signed.digest {
             return Err(file_broken(OTHER_PSEUDONYMS, history));
@@ -331,7 +331,7 @@ impl FoundSlots {
         Err(LogError::Broken {
             place: place.clone(),
             reason: format!(
-                "it cannot be read, and may name the subject of a key that was put back in {SLOTS}, slot {slot}, without which that key would be set aside; nothing was changed: put the stream's segments back as well"
+                "it cannot be read, and may name the subject of a key that was put back in {SLOTS}, slot {slot}, without which that key would be set aside; nothing was changed: copy the whole folder of the log aside, and put the stream's segments back as well, each only from a copy of it that is no shorter than the present file"
             ),
         })
     }
@@ -391,21 +391,21 @@ fn misnamed(slot: u64, frame: u64) -> LogError {
     LogError::Broken {
         place: format!("stream journal, frame {frame}"),
         reason: format!(
-            "{MISNAMED} {slot} holds, so that no key is destroyed: put streams/journal/segments back \
-             from a copy that ends with the journal's checkpoint"
+            "{MISNAMED} {slot} holds, so that no key is destroyed: {}",
+            advice::JOURNAL_END
         ),
     }
 }
 
 fn file_broken(reason: &str, history: &History) -> LogError {
-    let advice = advice(history.has_closed());
+    let advice = advice::slots(Version::V3, history.has_closed());
     let reason = match history.slots_uncovered_in() {
         None => format!("{reason}; {advice}"),
         Some(frame) => format!(
             "does not hold the {} slots that journal frame {frame} names, which no checkpoint covers: an older copy was put back, or another \
-             hand with the log's keys sealed that frame; {advice}, and only where there is no newer one, keep a copy of the log and put \
-             streams/journal/segments back from a copy that ends with the journal's checkpoint",
-            history.slots.count
+             hand with the log's keys sealed that frame; {advice}; and only where there is no newer one, {}",
+            history.slots.count,
+            advice::JOURNAL_END
         ),
     };
     LogError::Broken {

@@ -18,6 +18,7 @@ use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Version, v2};
 
+use crate::advice;
 use crate::epochs::{Epochs, Growing};
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
@@ -41,7 +42,7 @@ pub(crate) const GEOMETRY: &str = "probity.toml";
 pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogError> {
     let broken = |reason: &str| LogError::Broken {
         place: format!("{path}/{GEOMETRY}"),
-        reason: format!("{reason}; put back a copy of it, and verify the log"),
+        reason: format!("{reason}; {}, then verify the log", advice::GEOMETRY),
     };
     let max = u64::try_from(GEOMETRY_BYTES_MAX).unwrap_or(u64::MAX);
     let content = match files.read(GEOMETRY, max) {
@@ -417,7 +418,7 @@ pub(crate) fn signed_by(
 
 /// The size in the published checkpoint of `stream`. The signer is checked later, when the keys are
 /// known.
-fn claimed_size(files: &Files, stream: &StreamName) -> Result<u64, LogError> {
+pub(crate) fn claimed_size(files: &Files, stream: &StreamName) -> Result<u64, LogError> {
     Ok(claimed_head(files, stream)?.map_or(0, |head| head.size()))
 }
 

@@ -3,6 +3,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod accepted;
+pub mod advice;
 mod ages;
 mod anchored;
 mod appender;
@@ -65,6 +66,7 @@ mod recovery;
 mod repairs;
 mod requests;
 mod resumption;
+mod rolled_back;
 mod rotation;
 mod scan;
 mod sealer;

@@ -126,7 +126,9 @@ impl LogLocation {
 /// The folder of heads beside the log at `path`, the same for every spelling of the path. A
 /// different folder for another spelling would make an untouched log look broken.
 fn heads_beside(path: &Path) -> PathBuf {
-    let is_named = path.file_name().is_some() && !path.is_symlink();
+    // With the slash it would be what the link leads to.
+    let is_link = path.components().as_path().is_symlink();
+    let is_named = path.file_name().is_some() && !is_link;
     let whole = (!is_named).then(|| path.canonicalize().ok()).flatten();
     // Without a slash at the end, which would put it into the log.
     let named = whole.as_deref().unwrap_or(path).components().as_path();
@@ -157,7 +159,9 @@ mod tests {
         assert_eq!(at(log.join("")), wanted);
         assert_eq!(at(log.join(".")), wanted);
         assert_eq!(at(log.join("inner/..")), wanted);
-        assert_eq!(at(folder.path().join("link")), wanted);
+        for spelling in ["link", "link/", "link/.", "./link//"] {
+            assert_eq!(at(folder.path().join(spelling)), wanted);
+        }
         assert_eq!(heads_beside(Path::new("new/")), Path::new("new.heads"));
     }
 }

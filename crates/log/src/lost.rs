@@ -5,9 +5,10 @@ use std::fmt;
 use probity_format::Timestamp;
 
 use crate::accepted::has_closed;
+use crate::advice;
 use crate::history::is_giving_up;
 use crate::opener::Opener;
-use crate::slots::{Pseudonym, SLOTS, advice};
+use crate::slots::{Pseudonym, SLOTS};
 
 /// A section that does not open though its subjects were not erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,9 +61,9 @@ impl Opener {
         self.remedy.get_or_init(|| {
             match is_giving_up(&self.files, &self.geometry, &self.master, self.wrapping()) {
                 Ok(true) => UNDER_WAY,
-                Ok(false) => advice(has_closed(&self.closed)),
+                Ok(false) => advice::slots(self.version, has_closed(&self.closed)),
                 // Other checks report that. A journal that cannot be read may record a loss.
-                Err(_unread) => advice(true),
+                Err(_unread) => advice::slots(self.version, true),
             }
         })
     }

@@ -70,7 +70,7 @@ impl Opener {
     ) -> Result<Self, LogError> {
         let opener = Self::new_past_damage(files, root, geometry)?;
         match opener.damaged_slots().first() {
-            Some(first) => Err(broken(*first, DAMAGED, false)),
+            Some(first) => Err(broken(geometry.version(), *first, DAMAGED, false)),
             None => Ok(opener),
         }
     }
@@ -214,14 +214,14 @@ impl Opener {
         erased.extend(erasures);
     }
 
-    /// The key in the folder of keys that signs, as `history` knows it.
-    pub(crate) fn signing_key_state(
+    /// The key in the folder of keys that signs, as the journal knows it, and that journal.
+    pub(crate) fn signing_key(
         &self,
         geometry: &Geometry,
-        history: &History,
-    ) -> Result<SigningKeyState, LogError> {
-        let certified = history.last_key();
-        SigningKeyState::read(&self.files, &self.wrapping, geometry.origin(), certified)
+    ) -> Result<(SigningKeyState, History), LogError> {
+        let keys = (&self.files, &*self.wrapping, geometry.origin());
+        let read_history = || read_history(&self.files, geometry, Some(&self.master));
+        SigningKeyState::settled(keys, read_history)
     }
 
     /// The slots that were durable and do not open, although no erasure is recorded.

@@ -5,6 +5,7 @@ use probity_format::stream::StreamName;
 use probity_format::time::format_time;
 
 use crate::accepted::AcceptedLoss;
+use crate::advice;
 use crate::error::LogError;
 
 /// The reason why an entry could not be proved.
@@ -112,7 +113,8 @@ pub enum ProveError {
     },
     /// The head of the stream is to be signed again, and the key that signs now is not in `keys/`.
     #[error(
-        "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
+        "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: {}",
+        advice::SIGNING_KEY
     )]
     KeyMoved,
     /// The head of the journal has the signature of its witness key, and of a key that the journal

@@ -308,9 +308,8 @@ impl Reader {
     /// # Errors
     /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
-        let master = &self.opener.master;
-        let history = read_history(&self.files, &self.geometry, Some(master))?;
-        self.opener.signing_key_state(&self.geometry, &history)
+        let (state, _) = self.opener.signing_key(&self.geometry)?;
+        Ok(state)
     }
 
     /// Calls `visit` for each entry that matches `filter`, stream by stream, in order of index.

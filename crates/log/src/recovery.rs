@@ -18,6 +18,7 @@ use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
+use crate::advice;
 use crate::anchored::Uncovered;
 use crate::durable::Durable;
 use crate::epochs::Epochs;
@@ -25,12 +26,14 @@ use crate::error::{LogError, ahead, frames};
 use crate::files::{Files, unless_strange};
 use crate::first_signer::first_signer;
 use crate::heads::Heads;
+use crate::history::claimed_size;
 use crate::journal::History;
 use crate::keys_missed::KeysMissed;
 use crate::known::{KnownHead, KnownHeads, Source};
 use crate::opening::Opening;
 use crate::repairs::{Repair, RepairKind};
 use crate::resumption::Resumption;
+use crate::rolled_back::rolled_back;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{HEADER_END, Identity};
 use crate::settling::FoundStream;
@@ -168,12 +171,9 @@ impl<'a> Recovery<'a> {
         // The beginning of the frames that were not signed for.
         let signed_end = beginning(position.place());
         let end = follow(&mut position, &mut tree, false)?;
-        if tree.size() < signed_size {
-            return Err(self.missing(&position, &end, signed_size));
-        }
-        let copied = foreign.as_ref().map_or(0, Checkpoint::size);
-        if tree.size() < copied {
-            return Err(self.missing(&position, &end, copied));
+        let due = signed_size.max(foreign.as_ref().map_or(0, Checkpoint::size));
+        if tree.size() < due {
+            return Err(self.missing(&position, &end, due)?);
         }
         self.check_known(&known, foreign.as_ref())?;
         let is_lossless = self.check_durable(&noted, tree.size())?;
@@ -321,9 +321,10 @@ impl<'a> Recovery<'a> {
             // Frames of another branch, which an accepted loss once left behind; the point of
             // divergence is unknown.
             Source::Noted => {
-                "are not those that were noted as durable: frames that an accepted loss had left behind were put back; \
-                 put the newest copy of the whole log back"
-                    .to_owned()
+                format!(
+                    "are not those that were noted as durable: frames that an accepted loss had left behind were put back; {}",
+                    advice::NEWER_LOG
+                )
             }
             Source::Uncovered => return self.unnamed(known.size),
             source => format!(
@@ -434,9 +435,12 @@ impl<'a> Recovery<'a> {
                 if error == NoteError::NoKnownSignature
                     && head.is_some_and(|head| head.size() > known)
                 {
-                    let reason = "is signed by no key that this journal certified, over more frames than any other head covers: \
-                                  an older journal was put back; put the newer copy of the whole log back";
-                    return Err(self.broken("checkpoint", reason));
+                    let reason = format!(
+                        "is signed by no key that this journal certified, over more frames than any other head covers: \
+                         an older journal was put back; {}",
+                        advice::NEWER_JOURNAL
+                    );
+                    return Err(self.broken("checkpoint", &reason));
                 }
                 self.note(RepairKind::Unreadable, 0..known);
                 Ok(None)
@@ -536,22 +540,25 @@ impl<'a> Recovery<'a> {
 
     /// The error for signed frames that are missing: a tear in the middle is damage, an early end
     /// is a rollback.
-    fn missing(&self, position: &Position, end: &End, signed: u64) -> LogError {
+    fn missing(&self, position: &Position, end: &End, signed: u64) -> Result<LogError, LogError> {
         let found = position.next_frame;
-        match end {
+        // By any signer: it says which copy has everything.
+        let newest = signed.max(claimed_size(self.files, self.name)?);
+        Ok(match end {
             End::Clean if position.strange.contains(&found) => LogError::Broken {
                 place: position.path_of(self.name, found),
                 reason: "something else is in the place of the file".into(),
             },
             End::Clean if self.is_named_alone(signed) => self.unnamed(signed),
-            End::Clean => LogError::RolledBack {
-                stream: self.name.to_string(),
-                found,
-                signed,
-            },
+            End::Clean => rolled_back(
+                (self.files, self.heads),
+                self.history,
+                self.name,
+                (found, newest),
+            )?,
             End::Torn { .. } => self.broken(
                 "segments",
-                &format!("frame {found} is damaged, {signed} were signed for"),
+                &format!("frame {found} is damaged, {newest} were signed for"),
             ),
             End::Foreign { .. } => {
                 let reason = format!(
@@ -560,7 +567,7 @@ impl<'a> Recovery<'a> {
                 );
                 self.broken("segments", &reason)
             }
-        }
+        })
     }
 
     pub(crate) fn path(&self, file: &str) -> String {

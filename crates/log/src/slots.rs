@@ -10,6 +10,7 @@ use probity_format::keys::SubjectKey;
 use probity_format::slot::{Slot, SlotLabel, slot_bytes};
 use probity_format::wrap::WrappingKey;
 
+use crate::advice;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::scan::read_some;
@@ -31,36 +32,10 @@ pub(crate) const VOID: SlotLabel = SlotLabel {
 };
 /// The fault of a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
-/// The remedy for a slot that was changed.
-pub(crate) const ADVICE: &str = "restore the folder subjects/ from a backup";
-
 /// The fault of a file of slots that the journal did not sign for.
 pub(crate) const OTHER_PSEUDONYMS: &str = "holds other pseudonyms than the journal signed for";
 /// The fault of an erasure that no writer of the log records, before the number of the slot.
 pub(crate) const MISNAMED: &str = "erases another pseudonym than slot";
-/// The remedy where a loss of keys was accepted. An earlier copy of the folder lacks the keys of
-/// later subjects.
-pub(crate) const ADVICE_AFTER_LOSS: &str = "a copy of subjects/ from before a loss was accepted is not wanted any more: \
-     copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
-     made after the loss was accepted";
-
-/// The remedy where only slots differ that the last accepted loss left void. The names in slots that
-/// the journal does not count decide, which may be gone, and which the root key alone opens.
-pub(crate) const PUT_BACK: &str = "keys that an accepted loss left out are there again: an opening for writing takes them back, \
-     unless a subject was added since; where it refuses them, \
-     copy the present folder aside, destroy nothing in it, and put back the newest copy of subjects/, \
-     made after the loss was accepted";
-
-/// The remedy for a file of slots that differs from the journal; `has_closed` if the journal
-/// records an accepted loss of keys.
-pub(crate) const fn advice(has_closed: bool) -> &'static str {
-    if has_closed {
-        ADVICE_AFTER_LOSS
-    } else {
-        ADVICE
-    }
-}
-
 /// A subject outside its own sections.
 pub(crate) type Pseudonym = [u8; PSEUDONYM_BYTES];
 
@@ -93,12 +68,12 @@ fn stored_bytes(files: &Files) -> Result<u64, LogError> {
 }
 
 /// Returns the fault of a file of `stored` slots, if they are more than a writer leaves where the
-/// journal counts `counted`; `has_closed` as for [`advice`].
-pub(crate) fn surplus(stored: u64, counted: u64, has_closed: bool) -> Option<String> {
+/// journal counts `counted`.
+pub(crate) fn surplus(stored: u64, counted: u64) -> Option<String> {
     (stored > readable(Version::V3, counted)).then(|| {
         format!(
-            "holds {stored} slots, of which the journal counts {counted}: no writer leaves so many behind those; {}",
-            advice(has_closed)
+            "holds {stored} slots, of which the journal counts {counted}: no writer leaves so many behind those; copy the present \
+             folder aside, and put subjects/slots back from a copy that has at least those {counted}",
         )
     })
 }
@@ -129,8 +104,8 @@ pub(crate) fn read_slots(
             length = offset.saturating_add(read);
         }
         for slot in buffer.chunks_exact(slot_bytes(version)) {
-            let slot =
-                Slot::parse(version, slot).map_err(|error| broken(number, error.reason, false))?;
+            let slot = Slot::parse(version, slot)
+                .map_err(|error| broken(version, number, error.reason, false))?;
             visit(number, &slot)?;
             number = number.saturating_add(1);
         }
@@ -139,11 +114,11 @@ pub(crate) fn read_slots(
 }
 
 /// The error for slot `number` with content that the log did not write; `has_closed` as for
-/// [`advice`].
-pub(crate) fn broken(number: u64, reason: &str, has_closed: bool) -> LogError {
+/// [`advice::slots`].
+pub(crate) fn broken(version: Version, number: u64, reason: &str, has_closed: bool) -> LogError {
     LogError::Broken {
         place: place(number),
-        reason: format!("{reason}; {}", advice(has_closed)),
+        reason: format!("{reason}; {}", advice::slots(version, has_closed)),
     }
 }
 

@@ -32,7 +32,7 @@ use crate::history::{read_geometry, read_history_to_write};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
 use crate::keys_missed::KeysMissed;
-use crate::keystore::{KeyStore, older_key, signer_of_key};
+use crate::keystore::{KeyStore, SigningKeyState, signer_of_key};
 use crate::log::{Log, Threads};
 use crate::log_location::LogLocation;
 use crate::log_state::LogState;
@@ -142,8 +142,8 @@ pub(crate) fn open_locked(
     let mut successor = None;
     let (streams, subjects) = recovering.recover(&mut repairs, || {
         // If no key can sign, nothing is changed. A log without a journal does not exist yet.
-        if history.frames() > 0 {
-            successor = keys.certified_successor(&files, geometry.origin(), history.last_key())?;
+        if history.frames() > 0 || keys.is_stand_in() {
+            successor = keys.certified_successor(&files, geometry.origin(), &history)?;
         }
         Ok(())
     })?;
@@ -333,7 +333,11 @@ impl Recovering<'_> {
         let key = self.history.keys.get(place).map(|(key, _)| key);
         let key = key.unwrap_or_else(|| self.history.last_key());
         let signer = signer_of_key(self.files, self.wrapping, &journal.origin, key)?;
-        let signer = signer.ok_or_else(older_key)?;
+        let Some(signer) = signer else {
+            let (files, name) = (self.files, &journal.origin);
+            let state = SigningKeyState::read(files, self.wrapping, name, self.history)?;
+            return Err(state.error());
+        };
         journal.withhold_notes();
         let witness = Some(self.witness);
         journal.publish(self.files, self.heads, &signer, witness, &|| Ok(()))?;

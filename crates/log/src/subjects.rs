@@ -246,7 +246,7 @@ impl State {
             durable: self.settled.count,
         };
         let sealed = seal_slot(&keys.wrapping, slot, &label, &key, name, random()?);
-        let sealed = sealed.map_err(|error| broken(slot, error.reason, false))?;
+        let sealed = sealed.map_err(|error| broken(Version::V3, slot, error.reason, false))?;
         self.pending.extend_from_slice(&sealed);
         self.digest = self.digest.then(&label);
         let known = Known {

@@ -19,11 +19,13 @@
 
 mod error;
 mod index;
+mod name;
 mod parse;
 mod pattern;
 mod policy;
 
 pub use error::PolicyError;
+pub use name::{put_bounded_name, put_name};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{Actor, Class, Policy, Roles};
 

@@ -281,6 +281,16 @@ purpose = "invoicing"
         )
     }
 
+    /// A name with `%` was compared as the file has it with the name of an entry, where it is `%25`.
+    #[test]
+    fn an_actor_is_found_by_its_name_as_entries_have_it() {
+        let file = "[[actor]]\nprincipal = 'a%b'\npurpose = 'support'\n[[actor]]\nclient = 'c%d'\npurpose = 'sales'";
+        let policy = Policy::parse(file).unwrap();
+        assert!(policy.actor(Some("a%25b"), None).is_some());
+        assert!(policy.actor(None, Some("c%25d")).is_some());
+        assert!(policy.actor(Some("a%b"), None).is_none());
+    }
+
     /// Entries did not state the deciding rule and its policy.
     #[test]
     fn a_class_names_its_rule_and_a_policy_its_digest() {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use sha2::{Digest as _, Sha256};
 
 use crate::index::PrefixIndex;
+use crate::name::put_name;
 use crate::pattern::Pattern;
 
 /// Controller, processor, purpose and basis in a policy; empty means "not stated".
@@ -144,7 +145,7 @@ impl Policy {
         let named = |actors: Vec<Actor>| {
             actors
                 .into_iter()
-                .map(|actor| (actor.name.clone(), actor))
+                .map(|actor| (as_in_entries(&actor.name), actor))
                 .collect()
         };
         Self {
@@ -180,7 +181,8 @@ impl Policy {
         }
     }
 
-    /// Returns the actor for an authenticated principal, else for a client name. If there is a
+    /// Returns the actor for an authenticated principal, else for a client name, both as entries
+    /// have them ([`put_name`]). If there is a
     /// principal, the client name decides only if the policy has `for_users` for it.
     pub fn actor(&self, principal: Option<&str>, client: Option<&str>) -> Option<&Actor> {
         let by_principal = principal.and_then(|name| self.principals.get(name));
@@ -227,4 +229,10 @@ impl Roles {
             }
         }
     }
+}
+/// Returns a name of a policy as entries have it.
+fn as_in_entries(name: &str) -> String {
+    let mut spelled = String::new();
+    put_name(&mut spelled, name.as_bytes());
+    spelled
 }

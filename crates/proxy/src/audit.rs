@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
 use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
-use probity_policy::{Policy, Roles};
+pub use probity_policy::put_name;
+use probity_policy::{Policy, Roles, put_bounded_name};
 
 /// Mark at the end of a key that is too long for an entry; behind it stands the key's digest in
 /// hexadecimal.
@@ -374,33 +375,15 @@ impl EntryBatch {
 /// Bytes that are kept of a key that is recorded by its digest.
 const LONG_KEY_PREFIX_BYTES: usize = 1024;
 
-/// Bytes as a name of an entry: control characters, `%` and what is no UTF-8 become `%XX`; what is
-/// too long becomes its digest.
-pub fn put_name(out: &mut String, bytes: &[u8]) {
-    let start = out.len();
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character < ' ' || matches!(character, '\u{7F}' | '%') {
-                put_escaped(out, u32::from(character));
-            } else {
-                out.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            put_escaped(out, u32::from(*byte));
-        }
-    }
-    if out.len() - start > NAME_BYTES_MAX {
-        out.truncate(start);
-        out.push_str("sha256:");
-        out.push_str(&hex(&sha256(bytes)));
-    }
-}
-
 /// Writes bytes as a JSON string that is no longer than a name; a longer text becomes its digest.
 pub(crate) fn put_json(out: &mut String, bytes: &[u8]) {
+    put_json_text(out, bytes, NAME_BYTES_MAX);
+}
+
+/// Writes bytes likewise with another bound, in bytes as they are spelled.
+pub(crate) fn put_json_text(out: &mut String, bytes: &[u8], bytes_max: usize) {
     let mut name = String::new();
-    put_name(&mut name, bytes);
+    put_bounded_name(&mut name, bytes, bytes_max);
     out.push('"');
     for character in name.chars() {
         if matches!(character, '"' | '\\') {
@@ -409,11 +392,6 @@ pub(crate) fn put_json(out: &mut String, bytes: &[u8]) {
         out.push(character);
     }
     out.push('"');
-}
-
-fn put_escaped(out: &mut String, code: u32) {
-    // Writing to a string cannot fail.
-    let _infallible = write!(out, "%{code:02X}");
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

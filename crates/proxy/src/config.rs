@@ -138,6 +138,8 @@ pub struct ProxyConfig {
     /// Longest time that the server may take to answer the proxy's own questions, and the commands
     /// of a client that has gone.
     pub answer_timeout: Duration,
+    /// Longest time, in all, that a client may leave replies unread while others wait behind them.
+    pub reading_timeout: Duration,
     /// Longest time that a reply waits for room in the log.
     pub log_timeout: Duration,
     /// Longest time that a stop waits for replies under way.
@@ -153,6 +155,8 @@ impl ProxyConfig {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default time the server may take to answer the proxy's own questions.
     pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Default time that a client may leave replies unread while others wait behind them.
+    pub const READING_TIMEOUT: Duration = Duration::from_mins(1);
     /// Default time a reply waits for room in the log.
     pub const LOG_TIMEOUT: Duration = Duration::from_secs(10);
     /// Default time that stopping waits for replies.
@@ -172,6 +176,7 @@ impl ProxyConfig {
             idle_timeout: None,
             connect_timeout: Self::CONNECT_TIMEOUT,
             answer_timeout: Self::ANSWER_TIMEOUT,
+            reading_timeout: Self::READING_TIMEOUT,
             log_timeout: Self::LOG_TIMEOUT,
             stop_timeout: Self::STOP_TIMEOUT,
         }

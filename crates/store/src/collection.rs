@@ -2,7 +2,9 @@
 
 use crate::draw::draw;
 use crate::fail::Fail;
-use crate::limits::{INTSET_ENTRIES_MAX, LISTPACK_ENTRIES_MAX, LISTPACK_VALUE_BYTES_MAX};
+use crate::limits::{
+    DRAW_STEPS, INTSET_ENTRIES_MAX, LISTPACK_ENTRIES_MAX, LISTPACK_VALUE_BYTES_MAX,
+};
 use crate::number::parse_integer;
 use crate::record::{Body, Kind};
 use crate::space::{Held, Space};
@@ -68,6 +70,33 @@ impl Space<'_> {
     fn taken(&self, row: &Row<'_>) -> Result<Element, Fail> {
         self.room.take(row.name().len() + row.value().len())?;
         Ok(Element::of(row))
+    }
+
+    /// `count` elements drawn evenly, each without regard to the others.
+    pub(crate) fn draw_again(&mut self, held: &Held, count: u64) -> Result<Vec<Element>, Fail> {
+        let length = held.len();
+        if count.saturating_mul(DRAW_STEPS) < length {
+            let drawn = (0..count).map(|_| self.draw_element(held).transpose());
+            return drawn.flatten().collect();
+        }
+        // One walk over all of them costs less than a look into the file for each.
+        let mut places: Vec<(u64, u64)> = (0..count)
+            .map(|turn| (self.shared.random.below(length), turn))
+            .collect();
+        places.sort_unstable();
+        let mut places = places.into_iter().peekable();
+        let mut drawn = Vec::new();
+        for (place, row) in (0_u64..).zip(self.rows.elements(held.id(), 0)?) {
+            let row = row?;
+            while let Some((_, turn)) = places.next_if(|it| it.0 == place) {
+                drawn.push((turn, self.taken(&row)?));
+            }
+            if places.peek().is_none() {
+                break;
+            }
+        }
+        drawn.sort_unstable_by_key(|it| it.0);
+        Ok(drawn.into_iter().map(|it| it.1).collect())
     }
 
     /// `count` different elements drawn evenly, or all if there are not more.

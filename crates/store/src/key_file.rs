@@ -42,6 +42,13 @@ pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
         path: path.to_owned(),
         source,
     })?;
+    if text.starts_with('\u{feff}') {
+        let what = "it begins with a byte-order mark, as some editors put in front of a text: save it without one";
+        return Err(OpenError::NoKey {
+            path: path.to_owned(),
+            source: io::Error::new(io::ErrorKind::InvalidData, what),
+        });
+    }
     // The reason could quote the file, which may be a damaged key.
     RootKey::from_text(&text).map_err(|_reason| OpenError::WrongKey(path.to_owned()))
 }
@@ -99,6 +106,21 @@ fn failed(path: &Path, source: io::Error) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A key that an editor had saved with a byte-order mark was called the wrong one, and the advice was
+    /// to look for another.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "prepares a file")]
+    fn a_byte_order_mark_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.key");
+        let root = fresh(&path).unwrap();
+        std::fs::write(&path, format!("\u{feff}{}", root.to_text().as_str())).unwrap();
+        let Err(OpenError::NoKey { source, .. }) = read(&path) else {
+            panic!("a key with a mark was read");
+        };
+        assert!(source.to_string().contains("byte-order mark"), "{source}");
+    }
 
     #[test]
     fn the_key_lies_beside_the_directory_and_never_in_it() {

@@ -119,6 +119,11 @@ impl OpenError {
         matches!(self, Self::Data { .. } | Self::Subjects { .. })
     }
 
+    /// Returns whether a file of the store is not what was written: one that is damaged, or its mark.
+    pub const fn is_not_what_was_written(&self) -> bool {
+        self.is_damage() || matches!(self, Self::Mark { .. })
+    }
+
     /// Classifies an error while the data at `from` was copied to `to`. The copy is new: damage is in
     /// what was read.
     pub(crate) fn of_copy(from: Option<&Path>, to: &Path, fail: Fail) -> Self {

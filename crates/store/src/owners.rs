@@ -297,6 +297,21 @@ impl<'txn> Owners<'txn> {
         Ok(std::mem::take(&mut self.erasures.ended))
     }
 
+    /// Returns the slots that were given to subjects which are there no more. Each is destroyed, or
+    /// is to be: no slot is given twice.
+    pub(crate) fn unused(&self) -> Result<Vec<Slot>, Fail> {
+        let facts = self.transaction.open_table(FACTS)?;
+        let given = facts.get(SLOT_FACT)?.map_or(0, |value| value.value());
+        let (mut unused, mut next) = (Vec::new(), Slot::NOBODY.0 + 1);
+        for row in self.in_use.table()?.iter()? {
+            let slot = number(row?.0.value()).ok_or_else(|| Fail::broken("a slot"))?;
+            unused.extend((next..slot).map(Slot));
+            next = slot.saturating_add(1);
+        }
+        unused.extend((next..given).map(Slot));
+        Ok(unused)
+    }
+
     /// Slots that a crash may have left undestroyed.
     pub(crate) fn left_undestroyed(&self) -> Result<Vec<Slot>, Fail> {
         let mut left = Vec::new();

@@ -199,6 +199,19 @@ impl Slots {
         self.file.sync_data()
     }
 
+    /// Destroys those of `slots` that have a key or anything else, durably: the file may be an older copy.
+    pub(crate) fn destroy_left(&self, slots: &[Slot]) -> io::Result<()> {
+        let mut left = slots.to_vec();
+        left.retain(|slot| !self.is_destroyed(*slot));
+        self.destroy(&left)
+    }
+
+    fn is_destroyed(&self, slot: Slot) -> bool {
+        let mut bytes = [0; SLOT_BYTES];
+        let read = self.file.read_exact_at(&mut bytes, place(slot));
+        read.is_ok() && unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes).is_some()
+    }
+
     /// Gives up the slots behind the last that was taken: nothing was ever sealed under their keys, and the next opening
     /// makes others. It is called while the store's directory is locked, for another process would have its keys behind them.
     /// Without it, as after a crash, they stay and cost their room.
@@ -327,7 +340,8 @@ fn labelled(label: &[u8], slot: Slot) -> Vec<u8> {
 fn cut(length: u64, given: Slot) -> io::Error {
     let text = format!(
         "it has {length} bytes, and the data has given out keys up to byte {}: it was cut, or is an older copy; put back \
-         both files of the store from one backup, of one time; no data was changed",
+         both files of the store from one backup, of one time; no value was changed or lost, and the file of the data was only \
+         written anew, as each opening does",
         place(given)
     );
     io::Error::new(io::ErrorKind::InvalidData, text)

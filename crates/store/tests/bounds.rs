@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "it/place/mod.rs"]
 mod place;
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::sync::mpsc::channel;
 
 use probity_store::{Client, Command, Commands, Options, Store, SubjectOf};
 
-use crate::place::{BOUND, Place, VALUE};
+use place::{BOUND, Place, VALUE};
 
 /// Memory that the process may take beyond the bound: a growing reply, one gathered beside it, and
 /// pages of the file.

@@ -138,11 +138,17 @@ pub enum VaultError {
         /// The parts, at least one.
         losses: Vec<Loss>,
     },
-    /// A foreign key has several columns.
-    #[error("{table} has a foreign key of several columns")]
-    CompoundKey {
+    /// The account of the other database may not see all of a table's columns and keys.
+    #[error("the account may not see all columns and keys of the table {table}")]
+    HiddenColumns {
         /// The name of the table.
         table: String,
+    },
+    /// A foreign key has several columns.
+    #[error("{columns} is a foreign key of several columns")]
+    CompoundKey {
+        /// The columns, as `TABLE.COLUMN+COLUMN`.
+        columns: String,
     },
     /// A foreign key refers to a column that refers to a table itself.
     #[error(
@@ -156,12 +162,12 @@ pub enum VaultError {
         /// The table that this one refers to.
         last: String,
     },
-    /// A column refers to two tables.
-    #[error("{column} refers to {} and to {}, and here a column refers to one table", .targets[0], .targets[1])]
+    /// A column refers to two others.
+    #[error("{column} refers to {} and to {}, and here a column refers to one", .targets[0], .targets[1])]
     TwoTargets {
         /// The referring column, as `TABLE.COLUMN`.
         column: String,
-        /// The tables that it refers to.
+        /// The columns that it refers to, as `TABLE.COLUMN`.
         targets: [String; 2],
     },
     /// A table leads to another along two paths of foreign keys.
@@ -183,6 +189,14 @@ pub enum VaultError {
     Circle {
         /// The names of the tables, and of those that refer to them.
         tables: Vec<String>,
+    },
+    /// A foreign key leads to no row here, where texts compare by their bytes.
+    #[error("{} leads to no row: {what}", .columns.join(" or "))]
+    NotReferred {
+        /// The referring columns that it may be, as `TABLE.COLUMN`, at least one.
+        columns: Vec<String>,
+        /// The reason, in the engine's words.
+        what: String,
     },
     /// A value is NULL, which no pocket database stores.
     #[error("{column} is NULL in a row{}", and_refers(.refers_to.as_deref()))]
@@ -219,6 +233,12 @@ pub enum VaultError {
         /// The name of the column.
         column: String,
     },
+    /// A number is not 0, and so near to it that 0 would be stored.
+    #[error("{column} has a value that is nearer to 0 than any number that can be stored")]
+    TooSmall {
+        /// The name of the column.
+        column: String,
+    },
     /// A table changed while it was read.
     #[error(
         "of the table {table} {} and {} rows were read, and the other database counts {}",
@@ -251,6 +271,9 @@ pub enum VaultError {
     /// The store answered in a form that the command does not have.
     #[error("the store gave an answer of another form")]
     StoreForm,
+    /// A key of the store expired, or was changed, while its value was read.
+    #[error("a key of the store went while it was read")]
+    StoreChanged,
     /// The store has a value of a kind that this version does not know.
     #[error("the store has a value of the unknown kind {kind}")]
     StoreKind {
@@ -318,7 +341,7 @@ impl VaultError {
     }
 }
 
-/// The last place that a work reached. As text it is a clause, such as `line 3 was reached`.
+/// The last place that a work reached, such as `line 3` as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reached {
@@ -350,13 +373,13 @@ impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Statement { number, at } => {
-                write!(f, "statement {number}, at byte {at}, was reached")
+                write!(f, "statement {number}, at byte {at}")
             }
-            Self::Line(number) => write!(f, "line {number} was reached"),
-            Self::Object(number) => write!(f, "object {number} was reached"),
-            Self::Table(table) => write!(f, "the table {table} was reached"),
-            Self::Rows(table) => write!(f, "rows of {table} were reached"),
-            Self::Row { number, table } => write!(f, "row {number} of {table} was reached"),
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Object(number) => write!(f, "object {number}"),
+            Self::Table(table) => write!(f, "table {table}"),
+            Self::Rows(table) => write!(f, "rows of {table}"),
+            Self::Row { number, table } => write!(f, "row {number} of {table}"),
         }
     }
 }
@@ -371,6 +394,9 @@ pub enum Loss {
     PrimaryKey(Vec<String>),
     /// A unique key of several columns; their names.
     UniqueKey(Vec<String>),
+    /// A unique index over an expression, of some rows, of a partition alone or not valid, or an
+    /// exclusion; its name.
+    OtherKey(String),
     /// Numbers and texts in one column; the name of the column.
     NumbersAndTexts(String),
     /// A unique column with texts longer than a key here.
@@ -390,6 +416,10 @@ impl fmt::Display for Loss {
             Self::Generated(column) => write!(f, "the generated column {column}"),
             Self::PrimaryKey(columns) => write!(f, "the primary key ({})", columns.join(", ")),
             Self::UniqueKey(columns) => write!(f, "the unique key ({})", columns.join(", ")),
+            Self::OtherKey(name) => write!(
+                f,
+                "the key {name}, which is over an expression, of some rows or a partition, not valid, or an exclusion"
+            ),
             Self::NumbersAndTexts(column) => {
                 write!(f, "that values of {column} are numbers and texts")
             }

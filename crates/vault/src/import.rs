@@ -8,6 +8,7 @@ use probity_pocketdb::{Error, SecureStore, Store, Value, ValueType};
 use serde_json::Value as Json;
 
 use crate::error::{Reached, VaultError};
+use crate::number::is_lost;
 use crate::observer::Observer;
 use crate::rows_file::{Closing, Document, Fields};
 use crate::script::{NoRows, quoted};
@@ -194,21 +195,28 @@ impl<'a, F: Nand, S: SecureStore> Import<'a, F, S> {
             ValueType::Integer => text.parse().ok().map(Value::Integer),
             ValueType::Real => text.parse().ok().map(Value::Real),
         };
+        if matches!(value, Some(Value::Real(0.0))) && is_lost(text) {
+            return Err(VaultError::TooSmall {
+                column: name.clone(),
+            });
+        }
         value.ok_or_else(|| VaultError::NoNumber {
             column: name.clone(),
         })
     }
 
-    fn csv(&mut self, input: impl Read, observer: &mut dyn Observer) -> Result<End, VaultError> {
+    fn csv(
+        &mut self,
+        input: Closing<impl Read>,
+        observer: &mut dyn Observer,
+    ) -> Result<End, VaultError> {
         let mut reader = csv::Reader::from_reader(input);
-        let malformed = |error: csv::Error| VaultError::Malformed {
-            format: RowsFormat::Csv,
-            source: error.into(),
-        };
-        let heading = match reader.headers() {
-            Ok(heading) => heading.clone(),
+        let heading = reader.headers().cloned();
+        let line = reader.get_mut().next_line();
+        let heading = match heading {
+            Ok(heading) => heading,
             Err(_) if observer.is_stopped() => return Ok(End::Stopped),
-            Err(error) => return Err(malformed(error)),
+            Err(error) => return Err(malformed(error, None, line)),
         };
         if heading.is_empty() {
             return Err(VaultError::NoHeading);
@@ -216,14 +224,15 @@ impl<'a, F: Nand, S: SecureStore> Import<'a, F, S> {
         self.set_columns(heading.iter().map(str::trim))?;
         let mut record = csv::StringRecord::new();
         for number in 1.. {
-            match reader.read_record(&mut record) {
+            let read = reader.read_record(&mut record);
+            let line = reader.get_mut().next_line();
+            match read {
                 // A record that a signal cut short is none.
                 _ if observer.is_stopped() => return Ok(End::Stopped),
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) => return Err(malformed(error)),
+                Err(error) => return Err(malformed(error, Some(&heading), line)),
             }
-            let line = record.position().map_or(0, csv::Position::line);
             let cells = record.iter().enumerate();
             let values: Result<Vec<_>, _> = cells
                 .map(|(number, cell)| self.parsed(number, cell))
@@ -285,4 +294,30 @@ impl<'a, F: Nand, S: SecureStore> Import<'a, F, S> {
         }
         self.row(&values)
     }
+}
+
+/// Returns the error for a row of a CSV file that is not read. The reader's own words have a line that
+/// may be another one.
+fn malformed(error: csv::Error, heading: Option<&csv::StringRecord>, line: u64) -> VaultError {
+    let what = match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => format!("it has {len} values, and the heading {expected_len}"),
+        csv::ErrorKind::Utf8 { err, .. } => match heading.and_then(|it| it.get(err.field())) {
+            Some(column) => format!("the value of {column} is not UTF-8"),
+            None => "a name of the heading is not UTF-8".to_owned(),
+        },
+        // Such an error has its place in its words.
+        _ => {
+            return VaultError::Malformed {
+                format: RowsFormat::Csv,
+                source: error.into(),
+            };
+        }
+    };
+    let malformed = VaultError::Malformed {
+        format: RowsFormat::Csv,
+        source: what.into(),
+    };
+    malformed.at(Reached::Line(line))
 }

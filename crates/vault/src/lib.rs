@@ -49,6 +49,7 @@
 mod error;
 mod evidence;
 mod import;
+mod number;
 mod observer;
 mod person;
 mod rows_file;
@@ -64,4 +65,4 @@ pub use import::{End, Import, RowsFormat};
 pub use observer::Observer;
 pub use person::{Filled, Person};
 pub use script::{Done, run_script};
-pub use takeover::{CutKey, Takeover, TakeoverOptions};
+pub use takeover::{CutKey, LeftOutHeir, Takeover, TakeoverOptions, Weakened};

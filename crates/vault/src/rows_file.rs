@@ -1,10 +1,17 @@
 //! Files of rows: what their readers would take for whole although it is damaged.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use crate::number::is_lost;
+
+/// The mark of UTF-8, which a file may begin with.
+const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// The state of a CSV file between two bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,13 +24,20 @@ enum State {
     Closed,
 }
 
-/// A CSV file whose end inside of quotes is an error.
+/// A CSV file that knows the line of each row. Its end inside of quotes is an error, and so is a
+/// carriage return that ends no line.
 pub(crate) struct Closing<R> {
     inner: R,
     state: State,
     line: u64,
     /// Line of the quote that was opened last.
     opened: u64,
+    /// True behind a carriage return outside of quotes.
+    is_returned: bool,
+    /// True where the next byte that ends no line begins a row.
+    is_between: bool,
+    /// Lines of the rows that began in what was read, but for those that were asked for.
+    begun: VecDeque<u64>,
 }
 
 impl<R> Closing<R> {
@@ -33,10 +47,31 @@ impl<R> Closing<R> {
             state: State::Begins,
             line: 1,
             opened: 0,
+            is_returned: false,
+            is_between: true,
+            begun: VecDeque::new(),
+        }
+    }
+
+    /// Returns the line of the first byte of the next row, the heading being the first one. The reader's
+    /// own line is the one where it began to look for the row.
+    pub(crate) fn next_line(&mut self) -> u64 {
+        self.begun.pop_front().unwrap_or(self.line)
+    }
+
+    fn note_begin(&mut self, byte: u8) {
+        let is_mark = self.line == 1 && MARK.contains(&byte);
+        let ends_line = matches!(byte, b'\r' | b'\n');
+        if ends_line {
+            self.is_between |= self.state != State::Quoted;
+        } else if self.is_between && !is_mark {
+            self.begun.push_back(self.line);
+            self.is_between = false;
         }
     }
 
     fn take(&mut self, byte: u8) {
+        self.note_begin(byte);
         self.state = match (self.state, byte) {
             (State::Begins, b'"') => {
                 self.opened = self.line;
@@ -44,8 +79,8 @@ impl<R> Closing<R> {
             }
             (State::Quoted, b'"') => State::Closed,
             (State::Quoted, _) | (State::Closed, b'"') => State::Quoted,
-            // The reader passes over the mark of UTF-8, which only a file begins with.
-            (State::Begins, 0xEF | 0xBB | 0xBF) if self.line == 1 => State::Begins,
+            // The reader passes over the mark.
+            (State::Begins, byte) if self.line == 1 && MARK.contains(&byte) => State::Begins,
             (_, b',' | b'\n' | b'\r') => State::Begins,
             _ => State::Plain,
         };
@@ -61,6 +96,15 @@ impl<R: Read> Read for Closing<R> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         for &byte in buffer.iter().take(count) {
+            // The reader would end the row there: a text with such a letter would become two rows.
+            if self.is_returned && byte != b'\n' {
+                let what = format!(
+                    "line {} has a carriage return without a line feed, outside of quotes: put the field into quotes, or end each line with a line feed",
+                    self.line
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+            self.is_returned = byte == b'\r' && self.state != State::Quoted;
             self.take(byte);
         }
         Ok(count)
@@ -123,7 +167,14 @@ impl<'de> Deserialize<'de> for Document {
 
 fn members<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Fields, A::Error> {
     let mut fields: Vec<(String, Json)> = Vec::new();
-    while let Some((name, value)) = map.next_entry::<String, Json>()? {
+    while let Some((name, text)) = map.next_entry::<String, Box<RawValue>>()? {
+        let value: Json = serde_json::from_str(text.get()).map_err(A::Error::custom)?;
+        if matches!(&value, Json::Number(number) if number.as_f64() == Some(0.0) && is_lost(text.get()))
+        {
+            return Err(A::Error::custom(format!(
+                "{name} has a value that is nearer to 0 than any number that can be stored"
+            )));
+        }
         if fields.iter().any(|(known, _)| *known == name) {
             return Err(A::Error::custom(format!(
                 "the object has the member {name} twice"

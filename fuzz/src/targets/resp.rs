@@ -121,9 +121,11 @@ fn events(data: &[u8], cut: usize) -> Replies {
     let mut scanner = ReplyScanner::new(LIMITS);
     let mut found: Vec<String> = Vec::new();
     let mut bulk: Vec<u8> = Vec::new();
+    let mut aside: Vec<u8> = Vec::new();
     for mut part in data.chunks(cut) {
         while !part.is_empty() {
             let scan = scanner.scan(part, &mut |event| match event {
+                Event::Aside(bytes) => aside.extend_from_slice(bytes),
                 Event::Part(bytes) => bulk.extend_from_slice(bytes),
                 Event::BulkEnd => found.push(format!("{:?}", std::mem::take(&mut bulk))),
                 other => found.push(format!("{other:?}")),
@@ -137,6 +139,7 @@ fn events(data: &[u8], cut: usize) -> Replies {
             }
         }
     }
+    found.push(format!("{aside:?}"));
     (found, scanner.is_between_values(), false)
 }
 

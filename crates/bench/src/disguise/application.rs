@@ -70,19 +70,19 @@ pub(crate) enum Step {
         table: &'static str,
         owner: &'static str,
     },
-    /// Overwrites a column of the user's rows.
+    /// Overwrites columns of the user's rows.
     Overwrite {
         table: &'static str,
         owner: &'static str,
-        column: &'static str,
+        columns: &'static [&'static str],
         /// Condition besides the owner; empty for all rows.
         condition: &'static str,
     },
-    /// Assigns each of the user's rows to a new user.
+    /// Assigns each of the user's rows to a new user, one for each column that names the user.
     Scatter {
         table: &'static str,
         id: &'static str,
-        owner: &'static str,
+        owners: &'static [&'static str],
     },
     /// Assigns each group of the user's rows to a new user.
     Group {

@@ -5,7 +5,7 @@ use probity_disguise::{Database, Dialect, Value};
 
 use super::application::{Application, Step};
 use super::figure::Way;
-use super::manual::{Manual, SETS_FIRST, SETS_RANGE, number};
+use super::manual::{Manual, SETS_FIRST, SETS_RANGE, assigned, number};
 use crate::command::BenchError;
 
 impl Application {
@@ -19,29 +19,25 @@ impl Application {
     ) -> Result<(), BenchError> {
         let (users, key) = self.users;
         for step in steps {
-            let (Step::Scatter { table, owner, .. } | Step::Group { table, owner, .. }) = step
-            else {
-                continue;
+            let (table, owners) = match step {
+                Step::Scatter { table, owners, .. } => (table, *owners),
+                Step::Group { table, owner, .. } => (table, std::slice::from_ref(owner)),
+                Step::Delete { .. } | Step::Overwrite { .. } => continue,
             };
-            let sql = format!(
-                "SELECT COUNT(*) FROM {table} WHERE {owner} IN (SELECT {key} FROM {users} WHERE NOT ({}))",
-                self.made_by_hand
-            );
-            if number(database, &sql)? > 0.0 {
-                return Err(BenchError::Failed(format!(
-                    "{name}: {table}.{owner} names somebody still"
-                )));
+            for owner in owners {
+                let sql = format!(
+                    "SELECT COUNT(*) FROM {table} WHERE {owner} IN (SELECT {key} FROM {users} WHERE NOT ({}))",
+                    self.made_by_hand
+                );
+                if number(database, &sql)? > 0.0 {
+                    return Err(BenchError::Failed(format!(
+                        "{name}: {table}.{owner} names somebody still"
+                    )));
+                }
             }
         }
         Ok(())
     }
-}
-
-/// Owner columns of one table, whose owners are replaced together.
-struct Columns<'s> {
-    table: &'s str,
-    id: &'s str,
-    owners: Vec<&'s str>,
 }
 
 impl Manual<'_> {
@@ -53,7 +49,7 @@ impl Manual<'_> {
         users: &[Value],
         way: Way,
     ) -> Result<(), BenchError> {
-        let mut scattered: Vec<Columns<'_>> = Vec::new();
+        let mut first = SETS_FIRST;
         for step in steps {
             match step {
                 // A disguise of all users deletes no rows.
@@ -63,17 +59,16 @@ impl Manual<'_> {
                 Step::Overwrite {
                     table,
                     owner,
-                    column,
+                    columns,
                     condition,
-                } => self.overwrite_all(database, (table, owner, column, condition), way)?,
-                Step::Scatter { table, id, owner } => match scattered.last_mut() {
-                    Some(last) if last.table == *table => last.owners.push(owner),
-                    _ => scattered.push(Columns {
-                        table,
-                        id,
-                        owners: vec![owner],
-                    }),
-                },
+                } => self.overwrite_all(database, (table, owner, columns, condition), way)?,
+                Step::Scatter { table, id, owners } if way == Way::Rows => {
+                    self.scatter_all_rows(database, (table, id, owners))?;
+                }
+                Step::Scatter { table, id, owners } => {
+                    self.scatter_all_sets(database, (table, id, owners), first)?;
+                    first += SETS_RANGE * i64::try_from(owners.len()).unwrap_or_default();
+                }
                 // Edna's own loop: the rows of one user at a time.
                 Step::Group { .. } if way == Way::Rows => {
                     for user in users {
@@ -83,38 +78,29 @@ impl Manual<'_> {
                 Step::Group { table, owner, by } => group_all(database, table, owner, by)?,
             }
         }
-        let mut range = SETS_FIRST;
-        for columns in &scattered {
-            if way == Way::Rows {
-                self.scatter_all_rows(database, columns)?;
-            } else {
-                self.scatter_all_sets(database, columns, range)?;
-            }
-            for _ in &columns.owners {
-                range += SETS_RANGE;
-            }
-        }
         Ok(())
     }
 
     fn overwrite_all(
         &mut self,
         database: &mut dyn Database,
-        (table, owner, column, condition): (&str, &str, &str, &str),
+        (table, owner, columns, condition): (&str, &str, &[&str], &str),
         way: Way,
     ) -> Result<(), BenchError> {
         if way == Way::Sets {
-            let sql = format!(
-                "UPDATE {table} SET {column} = CONCAT('m', {owner}, '@made.invalid') WHERE {condition}"
-            );
+            let made = format!("CONCAT('m', {owner}, '@made.invalid')");
+            let sets: Vec<String> = columns.iter().map(|it| format!("{it} = {made}")).collect();
+            let sql = format!("UPDATE {table} SET {} WHERE {condition}", sets.join(", "));
             database.execute(&sql, &[])?;
             return Ok(());
         }
         let sql = format!("SELECT {owner} FROM {table} WHERE {condition}");
         let rows = database.query(&sql, &[])?;
-        let sql = format!("UPDATE {table} SET {column} = ? WHERE {owner} = ?");
+        let sql = format!("UPDATE {table} SET {} WHERE {owner} = ?", assigned(columns));
         for id in rows.into_iter().flatten() {
-            database.execute(&sql, &[Value::Text(self.letters(30)), id])?;
+            let made = columns.iter().map(|_| Value::Text(self.letters(30)));
+            let values: Vec<Value> = made.chain([id]).collect();
+            database.execute(&sql, &values)?;
         }
         Ok(())
     }
@@ -123,9 +109,8 @@ impl Manual<'_> {
     fn scatter_all_rows(
         &mut self,
         database: &mut dyn Database,
-        columns: &Columns<'_>,
+        (table, id, owners): (&str, &str, &[&str]),
     ) -> Result<(), BenchError> {
-        let Columns { table, id, owners } = columns;
         let rows = database.query(
             &format!("SELECT {}, {id} FROM {table}", owners.join(", ")),
             &[],
@@ -144,8 +129,7 @@ impl Manual<'_> {
             changed.push(row);
         }
         self.make(database, &made)?;
-        let sets: Vec<String> = owners.iter().map(|owner| format!("{owner} = ?")).collect();
-        let sql = format!("UPDATE {table} SET {} WHERE {id} = ?", sets.join(", "));
+        let sql = format!("UPDATE {table} SET {} WHERE {id} = ?", assigned(owners));
         for row in changed {
             database.execute(&sql, &row)?;
         }
@@ -157,10 +141,9 @@ impl Manual<'_> {
     fn scatter_all_sets(
         &self,
         database: &mut dyn Database,
-        columns: &Columns<'_>,
+        (table, id, owners): (&str, &str, &[&str]),
         first: i64,
     ) -> Result<(), BenchError> {
-        let Columns { table, id, owners } = columns;
         let mut sets = Vec::new();
         for (first, owner) in (0..).map(|it| first + it * SETS_RANGE).zip(owners) {
             let made = format!("{first} + {id}");

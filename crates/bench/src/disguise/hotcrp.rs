@@ -48,11 +48,27 @@ const fn delete(table: &'static str) -> Step {
     }
 }
 
-const fn scatter(table: &'static str, id: &'static str, owner: &'static str) -> Step {
-    Step::Scatter { table, id, owner }
+const fn scatter(table: &'static str, id: &'static str, owners: &'static [&'static str]) -> Step {
+    Step::Scatter { table, id, owners }
 }
 
-const REMOVE: [Step; 16] = [
+const PAPER: Step = scatter(
+    "paper",
+    "paper_id",
+    &[
+        "lead_contact_id",
+        "manager_contact_id",
+        "shepherd_contact_id",
+    ],
+);
+
+const ACTION_LOG: Step = scatter(
+    "action_log",
+    "log_id",
+    &["contact_id", "dest_contact_id", "true_contact_id"],
+);
+
+const REMOVE: [Step; 11] = [
     delete("paper_review_preference"),
     delete("paper_watch"),
     delete("paper_conflict"),
@@ -60,36 +76,31 @@ const REMOVE: [Step; 16] = [
     delete("review_rating"),
     delete("capability"),
     delete("contact_info"),
-    scatter("paper_comment", "comment_id", "contact_id"),
-    scatter("paper_review", "review_id", "contact_id"),
-    scatter("paper_review", "review_id", "requested_by"),
-    scatter("paper", "paper_id", "lead_contact_id"),
-    scatter("paper", "paper_id", "manager_contact_id"),
-    scatter("paper", "paper_id", "shepherd_contact_id"),
-    scatter("action_log", "log_id", "contact_id"),
-    scatter("action_log", "log_id", "dest_contact_id"),
-    scatter("action_log", "log_id", "true_contact_id"),
+    scatter("paper_comment", "comment_id", &["contact_id"]),
+    scatter("paper_review", "review_id", &["contact_id", "requested_by"]),
+    PAPER,
+    ACTION_LOG,
 ];
 
-const ANONYMISE: [Step; 13] = [
+const ANONYMISE: [Step; 9] = [
     Step::Overwrite {
         table: "contact_info",
         owner: "contact_id",
-        column: "email",
+        columns: &["email"],
         condition: "roles & 1 = 1",
     },
-    scatter("paper_review_preference", "paper_rev_pref_id", "contact_id"),
-    scatter("paper_watch", "paper_watch_id", "contact_id"),
-    scatter("paper_conflict", "paper_conflict_id", "contact_id"),
-    scatter("topic_interest", "topic_interest_id", "contact_id"),
-    scatter("paper_comment", "comment_id", "contact_id"),
-    scatter("paper_review", "review_id", "contact_id"),
-    scatter("paper", "paper_id", "lead_contact_id"),
-    scatter("paper", "paper_id", "manager_contact_id"),
-    scatter("paper", "paper_id", "shepherd_contact_id"),
-    scatter("action_log", "log_id", "contact_id"),
-    scatter("action_log", "log_id", "dest_contact_id"),
-    scatter("action_log", "log_id", "true_contact_id"),
+    scatter(
+        "paper_review_preference",
+        "paper_rev_pref_id",
+        &["contact_id"],
+    ),
+    scatter("paper_watch", "paper_watch_id", &["contact_id"]),
+    scatter("paper_conflict", "paper_conflict_id", &["contact_id"]),
+    scatter("topic_interest", "topic_interest_id", &["contact_id"]),
+    scatter("paper_comment", "comment_id", &["contact_id"]),
+    scatter("paper_review", "review_id", &["contact_id"]),
+    PAPER,
+    ACTION_LOG,
 ];
 
 pub(super) const fn application() -> Application {

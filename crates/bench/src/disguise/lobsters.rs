@@ -60,24 +60,24 @@ const fn delete(table: &'static str) -> Step {
     }
 }
 
-const fn overwrite(table: &'static str, column: &'static str) -> Step {
+const fn overwrite(table: &'static str, columns: &'static [&'static str]) -> Step {
     Step::Overwrite {
         table,
         owner: "user_id",
-        column,
+        columns,
         condition: "",
     }
 }
 
-const fn scatter(table: &'static str, owner: &'static str) -> Step {
+const fn scatter(table: &'static str, owners: &'static [&'static str]) -> Step {
     Step::Scatter {
         table,
         id: "id",
-        owner,
+        owners,
     }
 }
 
-const REMOVE: [Step; 23] = [
+const REMOVE: [Step; 18] = [
     delete("hat_requests"),
     delete("hidden_stories"),
     delete("invitations"),
@@ -87,26 +87,21 @@ const REMOVE: [Step; 23] = [
     delete("suggested_titles"),
     delete("tag_filters"),
     delete("hats"),
-    overwrite("comments", "comment"),
-    overwrite("comments", "markeddown_comment"),
-    overwrite("stories", "title"),
-    overwrite("stories", "url"),
-    scatter("messages", "author_user_id"),
-    scatter("messages", "recipient_user_id"),
-    scatter("comments", "user_id"),
-    scatter("stories", "user_id"),
-    scatter("mod_notes", "moderator_user_id"),
-    scatter("mod_notes", "user_id"),
-    scatter("moderations", "moderator_user_id"),
-    scatter("moderations", "user_id"),
-    scatter("votes", "user_id"),
+    overwrite("comments", &["comment", "markeddown_comment"]),
+    overwrite("stories", &["title", "url"]),
+    scatter("messages", &["author_user_id", "recipient_user_id"]),
+    scatter("comments", &["user_id"]),
+    scatter("stories", &["user_id"]),
+    scatter("mod_notes", &["moderator_user_id", "user_id"]),
+    scatter("moderations", &["moderator_user_id", "user_id"]),
+    scatter("votes", &["user_id"]),
     Step::Delete {
         table: "users",
         owner: "id",
     },
 ];
 
-const DECAY: [Step; 19] = [
+const DECAY: [Step; 16] = [
     delete("hat_requests"),
     delete("hidden_stories"),
     delete("invitations"),
@@ -116,15 +111,12 @@ const DECAY: [Step; 19] = [
     delete("suggested_titles"),
     delete("tag_filters"),
     delete("hats"),
-    scatter("messages", "author_user_id"),
-    scatter("messages", "recipient_user_id"),
-    scatter("comments", "user_id"),
-    scatter("stories", "user_id"),
-    scatter("mod_notes", "moderator_user_id"),
-    scatter("mod_notes", "user_id"),
-    scatter("moderations", "moderator_user_id"),
-    scatter("moderations", "user_id"),
-    scatter("votes", "user_id"),
+    scatter("messages", &["author_user_id", "recipient_user_id"]),
+    scatter("comments", &["user_id"]),
+    scatter("stories", &["user_id"]),
+    scatter("mod_notes", &["moderator_user_id", "user_id"]),
+    scatter("moderations", &["moderator_user_id", "user_id"]),
+    scatter("votes", &["user_id"]),
     Step::Delete {
         table: "users",
         owner: "id",

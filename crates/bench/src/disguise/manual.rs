@@ -34,7 +34,8 @@ impl Manual<'_> {
         user: &Value,
         way: Way,
     ) -> Result<(), BenchError> {
-        for (number, step) in steps.iter().enumerate() {
+        let mut first = SETS_FIRST;
+        for step in steps {
             match step {
                 Step::Delete { table, owner } => {
                     let sql = format!("DELETE FROM {table} WHERE {owner} = ?");
@@ -43,23 +44,29 @@ impl Manual<'_> {
                 Step::Overwrite {
                     table,
                     owner,
-                    column,
+                    columns,
                     condition,
                 } => {
                     let and = if condition.is_empty() { "" } else { " AND " };
                     let sql = format!(
-                        "UPDATE {table} SET {column} = ? WHERE {owner} = ?{and}{condition}"
+                        "UPDATE {table} SET {} WHERE {owner} = ?{and}{condition}",
+                        assigned(columns)
                     );
-                    let value = Value::Text(self.letters(30));
-                    database.execute(&sql, &[value, user.clone()])?;
+                    let mut values: Vec<Value> = columns
+                        .iter()
+                        .map(|_| Value::Text(self.letters(30)))
+                        .collect();
+                    values.push(user.clone());
+                    database.execute(&sql, &values)?;
                 }
-                Step::Scatter { table, id, owner } if way == Way::Rows => {
-                    self.scatter_rows(database, (table, id, owner), user)?;
+                Step::Scatter { table, id, owners } if way == Way::Rows => {
+                    self.scatter_rows(database, (table, id, owners), user)?;
                 }
-                Step::Scatter { table, id, owner } => {
-                    let column = i64::try_from(number).unwrap_or_default();
-                    let first = SETS_FIRST + SETS_RANGE * column;
-                    self.scatter_sets(database, (table, id, owner), user, first)?;
+                Step::Scatter { table, id, owners } => {
+                    for owner in *owners {
+                        self.scatter_sets(database, (table, id, owner), user, first)?;
+                        first += SETS_RANGE;
+                    }
                 }
                 Step::Group { table, owner, by } => {
                     self.group(database, (table, owner, by), user, way)?;
@@ -69,22 +76,33 @@ impl Manual<'_> {
         Ok(())
     }
 
+    /// Reads the user's rows of a table once, and updates each of them once.
     fn scatter_rows(
         &mut self,
         database: &mut dyn Database,
-        (table, id, owner): (&str, &str, &str),
+        (table, id, owners): (&str, &str, &[&str]),
         user: &Value,
     ) -> Result<(), BenchError> {
-        let sql = format!("SELECT {id} FROM {table} WHERE {owner} = ?");
-        let rows = database.query(&sql, std::slice::from_ref(user))?;
-        let mut users = Vec::with_capacity(rows.len());
-        for _ in &rows {
-            users.push(self.next_id());
+        let named: Vec<String> = owners.iter().map(|owner| format!("{owner} = ?")).collect();
+        let sql = format!(
+            "SELECT {}, {id} FROM {table} WHERE {}",
+            owners.join(", "),
+            named.join(" OR ")
+        );
+        let mut rows = database.query(&sql, &vec![user.clone(); owners.len()])?;
+        let mut users = Vec::new();
+        for row in &mut rows {
+            for value in row.iter_mut().take(owners.len()) {
+                if value == user {
+                    *value = self.next_id();
+                    users.push(value.clone());
+                }
+            }
         }
         self.make(database, &users)?;
-        let sql = format!("UPDATE {table} SET {owner} = ? WHERE {id} = ?");
-        for (row, made) in rows.into_iter().flatten().zip(users) {
-            database.execute(&sql, &[made, row])?;
+        let sql = format!("UPDATE {table} SET {} WHERE {id} = ?", assigned(owners));
+        for row in rows {
+            database.execute(&sql, &row)?;
         }
         Ok(())
     }
@@ -213,6 +231,12 @@ impl Manual<'_> {
             .map(|_| char::from(b'a' + u8::try_from(self.random.below(26)).unwrap_or_default()))
             .collect()
     }
+}
+
+/// Returns the list of assignments to `columns`.
+pub(crate) fn assigned(columns: &[&str]) -> String {
+    let sets: Vec<String> = columns.iter().map(|it| format!("{it} = ?")).collect();
+    sets.join(", ")
 }
 
 /// Returns the bytes of the engine's own tables: of the values, and as stored by the database.

@@ -249,6 +249,7 @@ impl Measurement<'_> {
         };
         let alone = direct(self.figures, personal.name);
         for user in ready.measured(self.users) {
+            let rows = ready.rows_of(self.application, &user)?;
             let key = ready.key(&user)?;
             let credential = Credential::Key(&key);
             let time = ready.now()?;
@@ -261,6 +262,7 @@ impl Measurement<'_> {
             }
             let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
             back.push(ms);
+            ready.expect_rows(self.application, &user, &rows, disguise.name)?;
         }
         let over = |name: &str| format!("{name} over {}", disguise.name);
         self.tell(ready, &over(personal.name), Way::Disguise, there);

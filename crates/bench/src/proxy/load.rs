@@ -38,7 +38,7 @@ pub(super) struct Load {
     /// Commands sent before their replies are read.
     pub(super) pipeline: u64,
     pub(super) clients: u64,
-    /// Number of commands of all clients together, before rounding to full pipelines.
+    /// Number of pipelines of all clients together, before rounding to as many for each.
     pub(super) requests: u64,
     pub(super) keys: u64,
     pub(super) payload_bytes: usize,
@@ -66,7 +66,7 @@ impl Pace {
 impl Load {
     /// Returns the number of pipelines that each client sends.
     fn rounds(&self) -> u64 {
-        (self.requests / self.clients / self.pipeline).max(1)
+        (self.requests / self.clients).max(1)
     }
 
     /// Sets a value for every key, so that reads find one.

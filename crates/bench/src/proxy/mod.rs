@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use self::load::{Load, Verb};
 use self::server::Server;
-use self::stage::{STAGES, Stage};
+use self::stage::{Run, STAGES, Stage};
 use crate::command::{BenchError, ProxyArguments};
 use crate::output::{Document, write_document};
 use crate::plot::{Bar, Legend};
 
 /// Limits for tests: requests per run, and keys.
-const SMALL_REQUESTS: u64 = 400;
+const SMALL_REQUESTS: u64 = 100;
 const SMALL_KEYS: u64 = 20;
 
 /// One line of the results.
@@ -35,21 +35,18 @@ struct Row {
     direct: f64,
 }
 
-/// Runs every stage with every load.
+/// Runs every stage with every load. The stages take turns, so that each meets the machine as the
+/// others do.
 pub(crate) fn run(arguments: &ProxyArguments, out: &mut dyn Write) -> Result<(), BenchError> {
     let server = Server::start(arguments.upstream.as_deref())?;
     let folder = arguments.output.folder()?;
+    let mut by_load = Vec::new();
+    for load in loads(arguments) {
+        by_load.push(measure(load, arguments, &server, folder.path())?.into_iter());
+    }
     let mut rows: Vec<Row> = Vec::new();
-    for stage in STAGES {
-        for load in loads(arguments) {
-            let direct = rows
-                .iter()
-                .find(|row| row.stage == Stage::Direct && row.load == load)
-                .map(|row| row.requests_per_second);
-            let mut row = measure(stage, load, arguments, &server, folder.path())?;
-            row.direct = direct.unwrap_or(row.requests_per_second);
-            rows.push(row);
-        }
+    for _ in STAGES {
+        rows.extend(by_load.iter_mut().filter_map(Iterator::next));
     }
     let lines: Vec<Value> = rows.iter().map(Row::json).collect();
     let bars: Vec<Bar> = rows.iter().map(Row::bar).collect();
@@ -89,38 +86,49 @@ fn loads(arguments: &ProxyArguments) -> Vec<Load> {
     loads
 }
 
+/// Returns a row for each stage, in their order.
 fn measure(
-    stage: Stage,
     load: Load,
     arguments: &ProxyArguments,
     server: &Server,
     folder: &std::path::Path,
-) -> Result<Row, BenchError> {
-    let mut runs = Vec::new();
+) -> Result<Vec<Row>, BenchError> {
     let repeats = if arguments.small {
         1
     } else {
         arguments.repeats
     };
+    let mut runs = STAGES.map(|_| Vec::new());
     for _ in 0..repeats.max(1) {
-        runs.push(stage.run(&load, server, folder)?);
+        for (stage, runs) in STAGES.into_iter().zip(&mut runs) {
+            runs.push(stage.run(&load, server, folder)?);
+        }
     }
+    let mut rows: Vec<Row> = Vec::new();
+    for (stage, runs) in STAGES.into_iter().zip(runs) {
+        let run = median(runs)?;
+        let requests_per_second = run.pace.requests_per_second();
+        rows.push(Row {
+            stage,
+            load,
+            requests_per_second,
+            p50_us: run.pace.percentile(0.5),
+            p99_us: run.pace.percentile(0.99),
+            entries: run.entries,
+            stored_bytes: run.stored_bytes,
+            direct: rows
+                .first()
+                .map_or(requests_per_second, |direct| direct.requests_per_second),
+        });
+    }
+    Ok(rows)
+}
+
+fn median(mut runs: Vec<Run>) -> Result<Run, BenchError> {
     runs.sort_by(|a, b| a.pace.seconds.total_cmp(&b.pace.seconds));
-    let median = runs.len() / 2;
-    let run = runs
-        .into_iter()
-        .nth(median)
-        .ok_or_else(|| BenchError::Failed("nothing was run".into()))?;
-    Ok(Row {
-        stage,
-        requests_per_second: run.pace.requests_per_second(),
-        p50_us: run.pace.percentile(0.5),
-        p99_us: run.pace.percentile(0.99),
-        entries: run.entries,
-        stored_bytes: run.stored_bytes,
-        direct: f64::NAN,
-        load,
-    })
+    let middle = runs.len() / 2;
+    let run = runs.into_iter().nth(middle);
+    run.ok_or_else(|| BenchError::Failed("nothing was run".into()))
 }
 
 impl Row {
@@ -144,7 +152,7 @@ impl Row {
             "command": self.load.verb.name(),
             "pipeline": self.load.pipeline,
             "clients": self.load.clients,
-            "requests": self.load.requests,
+            "requests": self.load.requests_said(),
             "keys": self.load.keys,
             "payload_bytes": self.load.payload_bytes,
             "requests_per_second": self.requests_per_second,

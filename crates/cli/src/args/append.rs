@@ -67,7 +67,7 @@ pub struct Append {
     /// When an entry counts as durable: strict, group or relaxed
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub durability: DurabilityChoice,
-    /// Go on although entries that were durable are damaged or gone, or keys of subjects made since the journal last counted them, so that entries about them cannot be opened any more: what is left is set aside, and the log says so
+    /// Go on although entries that were durable and not yet signed for are damaged or gone, or keys of subjects made since the journal last counted them, so that entries about them cannot be opened any more: what is left is set aside, and the log says so
     #[arg(long)]
     pub accept_loss: bool,
     /// The time for which one key signs.

@@ -6,17 +6,16 @@
 )]
 
 mod append;
-mod custody;
-mod disguise;
+#[cfg(feature = "databases")]
+mod databases;
+#[cfg(not(feature = "databases"))]
+#[path = "absent.rs"]
+mod databases;
 mod filter;
 mod key_interval;
-mod person;
-mod pocket;
 mod proof;
 mod proxy;
-mod serve;
 mod store;
-mod subject;
 mod time;
 mod upgrade;
 
@@ -27,29 +26,12 @@ use probity_format::Timestamp;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 pub use self::append::Append;
-pub use self::custody::{
-    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep,
-};
-pub use self::disguise::{
-    Apply, Attribution, Check, CheckReceipt, DatabaseChoice, Description, Disguise,
-    DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
-    Reveal, ShareChoice, SpecChoice, Update,
-};
+pub use self::databases::*;
 pub use self::filter::{Base64Bytes, FilterChoice};
 pub use self::key_interval::KeyInterval;
-pub use self::person::{
-    ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName, Unregister,
-};
-pub use self::pocket::{
-    Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
-    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
-    PocketStats, PocketVerify, RowsFormat, ShownFormat,
-};
 pub use self::proof::{CheckProof, CheckReceipts, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
-pub use self::serve::Serve;
 pub use self::store::{Store, StoreCommand, StoreRewrite};
-pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 pub use self::time::time;
 pub use self::upgrade::Upgrade;
 
@@ -91,7 +73,6 @@ pub enum Command {
     Upgrade(Upgrade),
     Append(Append),
     Proxy(Proxy),
-    Serve(Serve),
     Verify(Verify),
     Export(Export),
     Prove(Prove),
@@ -99,9 +80,8 @@ pub enum Command {
     CheckReceipts(CheckReceipts),
     Stream(Stream),
     Keys(Keys),
-    Disguise(Box<Disguise>),
-    Pocket(Box<Pocket>),
-    Subject(Box<Subject>),
+    #[command(flatten)]
+    Databases(DatabasesCommand),
     Store(Store),
 }
 

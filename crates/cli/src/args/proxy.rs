@@ -104,9 +104,13 @@ fn bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("write a whole number of bytes, at least {FREE_BYTES}"))
 }
 
+/// The longest wait that can be said: a year.
+const SECONDS_MAX: u64 = 31_536_000;
+
 /// Parses a whole number of seconds, at least one.
-fn seconds(text: &str) -> Result<Duration, &'static str> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
-    let seconds = seconds.ok_or("write a whole number of seconds, at least 1")?;
-    Ok(Duration::from_secs(seconds))
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (1..=SECONDS_MAX).contains(seconds));
+    let wrong = || format!("write a whole number of seconds from 1 to {SECONDS_MAX}");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
 }

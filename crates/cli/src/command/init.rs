@@ -1,6 +1,5 @@
 //! `probity init`: a new log, its root key, and the verifier key to hand out.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +9,12 @@ use serde::Serialize;
 use super::read_geometry;
 use crate::args::Init;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
-use crate::failure::{Failure, KEY_GIVEN, LOG_NAMED, Status, can_name_log};
+use crate::failure::{Failure, KEY_GIVEN, LOG_NAMED, Status};
 use crate::key_file;
 use crate::output::{Output, note};
 use crate::output_file::OutputFile;
 use crate::output_guard::folder_of;
+use crate::remedy::can_name_log;
 use crate::shell::{Words, quoted};
 
 /// The document about a new log.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Fail
     let key_path = said.map_or_else(|| key_path_beside(&args.dir), Path::to_owned);
     environment.check_heads()?;
     let created = create(args, &key_path, environment.log_options())?;
-    let mut output = Output::new();
+    let mut output = Output::after("the log was created");
     if args.json {
         output.json(&created)?;
     } else {
@@ -92,7 +92,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
             failure.also(&format!("its verifier key, which has no file beside it, is printed by: probity keys status {LOG_NAMED}{KEY_GIVEN}"))
         });
     }
-    check_no_heads(dir, &options)?;
+    check_vacant(dir, &options)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
         None => default_origin(args)?,
@@ -104,10 +104,15 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     } else {
         key_file::read_root(key_path)?
     };
-    create_log(args, &origin, &root, options).inspect_err(|_error| {
-        if key_made && !Log::exists(dir).unwrap_or(true) {
-            // A key without its log would only confuse; the first error is the one to report.
-            drop(fs::remove_file(key_path));
+    create_log(args, &origin, &root, options).map_err(|failure| {
+        if key_made {
+            // Another creation may have read it since.
+            failure.also(&format!(
+                "the new root key stays in {}, and the next try uses it",
+                key_path.display()
+            ))
+        } else {
+            failure
         }
     })?;
     let (verifier_key, verifier_path) = verifier.finish(dir)?;
@@ -143,6 +148,8 @@ pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> 
             "the second copies of the heads",
         ),
     ] {
+        // Without the slash at the end, which would follow a link.
+        let folder = folder.components().as_path();
         if folder.symlink_metadata().is_ok() && !folder.is_dir() {
             return Err(Failure::new(format!(
                 "{what} cannot be made in {}, which is no folder",
@@ -168,32 +175,28 @@ fn left_over(dir: &Path, path: &Path) -> Failure {
     ))
 }
 
-/// Refuses a new log in whose folder of second copies those of another log are.
-pub(super) fn check_no_heads(dir: &Path, options: &Options) -> Result<(), Failure> {
+/// Refuses a new log where other files are, or in whose folder of second copies those of another
+/// log are. A new root key is made after that: once it is there, it stays.
+pub(super) fn check_vacant(dir: &Path, options: &Options) -> Result<(), Failure> {
     let places = LogLocation::new(dir, options.heads.as_ref());
-    match places.heads_owner()? {
-        Some(of) => {
-            let heads = places.heads_path().to_owned();
-            let failure = Failure::from(LogError::HeadsOfAnother { heads, of });
-            Err(failure.before_a_log())
-        }
-        None => Ok(()),
+    places.check_vacant().map_err(not_vacant)
+}
+
+/// Returns the failure of a creation in a place that is taken.
+pub(super) fn not_vacant(error: LogError) -> Failure {
+    match error {
+        LogError::NotALog { path } => Failure::new(format!("{path} holds other files already"))
+            .remedy("choose a folder that does not exist yet or is empty"),
+        LogError::HeadsOfAnother { .. } => Failure::from(error).before_a_log(),
+        error => error.into(),
     }
 }
 
 fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {
     let created = Log::create(&args.dir, origin, root, args.config.config(), options);
-    match created.and_then(|log| log.close()) {
-        Ok(()) => {
-            say_kept(&args.dir);
-            Ok(())
-        }
-        Err(LogError::NotALog { path }) => {
-            Err(Failure::new(format!("{path} holds other files already"))
-                .remedy("choose a folder that does not exist yet or is empty"))
-        }
-        Err(error) => Err(error.into()),
-    }
+    created.and_then(|log| log.close()).map_err(not_vacant)?;
+    say_kept(&args.dir);
+    Ok(())
 }
 
 /// Warns that existing keys are kept: they may be those of a log whose other files are out of

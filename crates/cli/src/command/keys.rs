@@ -22,11 +22,6 @@ use crate::output_file::{Existing, OutputFile};
 
 /// The state of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
-/// The reason given where the root key opens no signing key.
-const NO_SIGNER: &str = "not in keys/, or damaged: nobody can sign for the log";
-/// The state of a signing key that the journal did not certify last.
-const OLDER: &str =
-    "not the one certified last: an older copy of keys/, or of the journal, was put back";
 
 #[derive(Serialize)]
 struct KeysDocument {
@@ -40,7 +35,7 @@ struct KeysDocument {
     signing_keys: u64,
     chain: &'static str,
     /// The state of the key in `keys/` by the journal; `None` where the root key does not open it.
-    signing_key: Option<&'static str>,
+    signing_key: Option<String>,
     root_key_file: String,
     root_key: &'static str,
     root_key_open_to_others: bool,
@@ -59,6 +54,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
     let chain = said_of_chain(&report);
     let path = environment.key_path(args.key.as_deref(), &args.dir);
     let (root_key, signing_key) = root_key(args, &path)?;
+    let is_signer_amiss = matches!(signing_key, Some(Signer::Amiss(_)));
     let mut fingerprint = String::new();
     for byte in geometry.fingerprint() {
         write!(fingerprint, "{byte:02x}")
@@ -73,7 +69,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         signing_keys: report.keys,
         chain,
         root_key,
-        signing_key,
+        signing_key: signing_key.map(Signer::said),
         root_key_open_to_others: key_file::is_open_to_others(&path),
         root_key_file: path.display().to_string(),
     };
@@ -84,8 +80,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         print(&document, &mut output)?;
     }
     output.flush()?;
-    let is_broken = chain != UNBROKEN || matches!(signing_key, Some(OLDER | NO_SIGNER));
-    Ok(if is_broken {
+    Ok(if chain != UNBROKEN || is_signer_amiss {
         Status::Broken
     } else {
         Status::Done
@@ -102,7 +97,7 @@ pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Statu
         .map_err(fail)?;
     file.write_all(&chain.encode()).map_err(fail)?;
     file.finish().map_err(fail)?;
-    let mut output = Output::new();
+    let mut output = Output::after("the certificates were written");
     let number = u64::try_from(chain.len()).unwrap_or(u64::MAX);
     output.line(&format!(
         "{} of {} in {}",
@@ -133,10 +128,7 @@ fn of_class(report: &Report, class: FaultClass) -> bool {
 }
 
 /// Returns the state of the root key at `path` for this log, and of the signing key that it opens.
-fn root_key(
-    args: &KeysStatus,
-    path: &Path,
-) -> Result<(&'static str, Option<&'static str>), Failure> {
+fn root_key(args: &KeysStatus, path: &Path) -> Result<(&'static str, Option<Signer>), Failure> {
     if args.key.is_none() && !path.exists() {
         return Ok(("not here", None));
     }
@@ -148,16 +140,35 @@ fn root_key(
     }
 }
 
-fn signing_key(reader: &Reader) -> Result<&'static str, Failure> {
-    Ok(match reader.signing_key() {
-        Ok(SigningKeyState::Current) => "the one certified last",
-        Ok(SigningKeyState::Succeeded) => {
-            "the one before: its successor is certified and signs from the next opening on"
+/// The state of the key that signs, in words.
+enum Signer {
+    Known(&'static str),
+    /// One that does not sign for the log.
+    Amiss(String),
+}
+
+impl Signer {
+    fn said(self) -> String {
+        match self {
+            Self::Known(said) => said.to_owned(),
+            Self::Amiss(said) => said,
         }
-        Ok(SigningKeyState::Older) => OLDER,
-        Ok(_) => NO_SIGNER,
-        Err(LogError::Broken { .. }) => "unknown, because the journal is damaged",
-        Err(error) => return Err(error.into()),
+    }
+}
+
+fn signing_key(reader: &Reader) -> Result<Signer, Failure> {
+    let state = match reader.signing_key() {
+        Err(LogError::Broken { .. }) => {
+            return Ok(Signer::Known("unknown, because the journal is damaged"));
+        }
+        state => state?,
+    };
+    Ok(match (state.fault(), state) {
+        (Some(fault), _) => Signer::Amiss(fault),
+        (None, SigningKeyState::Succeeded) => Signer::Known(
+            "the one before: its successor is certified and signs from the next opening on",
+        ),
+        _ => Signer::Known("the one certified last"),
     })
 }
 
@@ -187,8 +198,8 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
             "signs now",
             document
                 .signing_key
-                .unwrap_or("unknown without the root key")
-                .to_owned(),
+                .clone()
+                .unwrap_or_else(|| "unknown without the root key".to_owned()),
         ),
         (
             "root key",

@@ -4,18 +4,20 @@ mod append;
 mod check_proof;
 mod check_receipts;
 mod copies;
+#[cfg(feature = "databases")]
+mod databases;
+#[cfg(not(feature = "databases"))]
+#[path = "absent.rs"]
+mod databases;
 mod demo;
-mod disguise;
 mod export;
 mod init;
 mod input;
 mod keys;
-mod pocket;
 mod prove;
 mod proxy;
 mod reading;
 mod receipt_line;
-mod serve;
 mod signals;
 mod store;
 mod stream;
@@ -24,16 +26,14 @@ mod upgrade;
 mod verify;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use probity_disguise::SubjectKey;
 use probity_format::geometry::Geometry;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogLocation, Options, RepairKind, RootKey};
 use probity_proxy::Settled;
 
 pub(crate) use self::copies::check_is_folder;
-use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
+use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -78,10 +78,7 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
     match command {
         Command::Verify(_) => Some("--key FILE"),
         Command::Upgrade(_) => Some("--new-key FILE or PROBITY_KEY_FILE"),
-        Command::Pocket(_) => Some("--log-key FILE or PROBITY_KEY_FILE"),
-        Command::Serve(_) => {
-            Some("key_file in the section log of the configuration, or PROBITY_KEY_FILE")
-        }
+        Command::Databases(command) => databases::root_key_option(command),
         _ => None,
     }
 }
@@ -95,9 +92,8 @@ const fn is_reader(command: &Command) -> bool {
         | Command::Prove(_)
         | Command::CheckProof(_)
         | Command::CheckReceipts(_)
-        | Command::Keys(_)
-        | Command::Pocket(_)
-        | Command::Subject(_) => true,
+        | Command::Keys(_) => true,
+        Command::Databases(command) => databases::is_reader(command),
         _ => false,
     }
 }
@@ -122,13 +118,7 @@ fn log_of(command: &Command) -> Option<(PathBuf, Option<PathBuf>)> {
             StreamCommand::Create(args) => (&args.dir, &args.key),
             StreamCommand::List(args) => (&args.dir, &args.key),
         },
-        Command::Subject(args) => match &args.command {
-            SubjectCommand::Export(args) => (&args.dir, &args.key),
-        },
-        Command::Disguise(args) => {
-            let choice = disguise::log_of(&args.command)?;
-            (choice.log.as_ref()?, &choice.key)
-        }
+        Command::Databases(command) => databases::log_of(command)?,
         _ => return None,
     };
     Some((dir.clone(), key.clone()))
@@ -141,7 +131,6 @@ fn run_command(command: Command, environment: &Environment) -> Result<Status, Fa
         Command::Upgrade(args) => upgrade::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
-        Command::Serve(args) => serve::run(&args, environment),
         Command::Verify(args) => verify::run(&args, environment),
         Command::Export(args) => {
             args.filter.check()?;
@@ -150,11 +139,7 @@ fn run_command(command: Command, environment: &Environment) -> Result<Status, Fa
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
         Command::CheckReceipts(args) => check_receipts::run(&args, environment),
-        Command::Disguise(args) => disguise::run(&args.command, environment),
-        Command::Pocket(args) => pocket::run(&args.command, environment),
-        Command::Subject(args) => match args.command {
-            SubjectCommand::Export(args) => pocket::create(&args.creation(), environment),
-        },
+        Command::Databases(command) => databases::run(command, environment),
         Command::Store(args) => match args.command {
             StoreCommand::Rewrite(args) => store::rewrite(&args),
         },
@@ -291,17 +276,6 @@ fn read_root_of(
     environment: &Environment,
 ) -> Result<RootKey, Failure> {
     key_file::read_root(&environment.key_path(key, dir))
-}
-
-/// Derives the key of the names by which entries of disguises in the log at `dir` speak of people.
-fn subject_key(
-    dir: &Path,
-    key: Option<&Path>,
-    environment: &Environment,
-) -> Result<Arc<SubjectKey>, Failure> {
-    check_is_log(dir)?;
-    let root = read_root_of(dir, key, environment)?;
-    Ok(Arc::new(SubjectKey::of_log(root.to_text().as_bytes())))
 }
 
 /// Refuses a folder without a log, and a log of which nothing readable says what it is.

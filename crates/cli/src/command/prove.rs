@@ -7,9 +7,9 @@ use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
 use probity_format::proof::{EntryProof, Proved, Signers};
-use probity_log::StreamName;
 use probity_log::prove::{Proof, ProveError, Recipient};
 use probity_log::reader::Reader;
+use probity_log::{StreamName, advice};
 use serde::Serialize;
 
 use super::open_reader;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
         .encode()
         .map_err(|error| Failure::new("the proof cannot be written").because(error))?;
     write(args, &text)?;
-    let mut output = Output::new();
+    let mut output = Output::after("the proof was written");
     if args.json {
         let (proof, proved) = (&made.proof, &made.proved);
         output.json(&Document {
@@ -198,7 +198,8 @@ fn of_head(
     let compare = format!("probity verify {dir} --since {file}");
     Some(match error {
         ProveError::NotGrown { .. } => format!(
-            "the head is in {file}; write nothing to this log, put its newest copy back, and compare that with: {compare}"
+            "the head is in {file}; write nothing to this log; {}, and compare that with: {compare}",
+            advice::NEWER_LOG
         ),
         _ => format!(
             "the head is in {file}; compare it with this log: {compare}; if it is no head of this log's stream {of}, ask the recipient for their copy of streams/{of}/checkpoint"

@@ -18,7 +18,7 @@ use probity_store::limits::WAITING_BYTES_MAX;
 use probity_store::{CloseError, Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
-use super::init::{VerifierFile, check_no_heads, check_place};
+use super::init::{VerifierFile, check_place, check_vacant};
 use super::signals::until_stopped_or;
 use super::store::{damaged_remedy, not_opened};
 use super::{open_log_with, open_more_files, tell_of_repairs};
@@ -189,7 +189,7 @@ fn serve(
         if let Backend::Store(store) = backend {
             tell_of_damage(store, &mut told_of.borrow_mut());
         }
-        store_failed() || log_failed()
+        store_failed() || log_failed() || proxy.has_failed()
     };
     let told = until_stopped_or(has_failed, || announce(args, proxy.addresses()));
     if store_failed() {
@@ -198,8 +198,15 @@ fn serve(
     if log_failed() {
         note("the log has failed and no command is carried out any more: the proxy ends");
     }
+    let thread_ended = proxy.has_failed();
     proxy.stop();
-    told
+    told?;
+    if thread_ended {
+        return Err(Failure::new(
+            "a thread of the proxy has ended by a fault of the program; start it again, and report what it printed",
+        ));
+    }
+    Ok(())
 }
 
 /// Warns once of each subject whose key in the store was met damaged.
@@ -207,7 +214,8 @@ fn tell_of_damage(store: &Store, told: &mut BTreeSet<u64>) {
     for subject in store.damaged_subjects() {
         if told.insert(subject) {
             note(&format!(
-                "warning: the key of subject {subject} in the store {} is damaged: commands that need it are refused, and lists of keys pass over what belongs to it; put both files of the store back from one backup, of one time, or stop and see: probity store rewrite --help",
+                "warning: the key of subject {subject} in the store {} is damaged: commands that need it are refused, and lists of keys pass over what belongs to it; \
+                 stop, copy the store and its key file aside, and put both files of the store back from one backup, of one time, or see: probity store rewrite --help",
                 store.path().display()
             ));
         }
@@ -379,7 +387,7 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
     environment.check_heads()?;
     let options = environment.log_options();
     check_place(&args.log, &options)?;
-    check_no_heads(&args.log, &options)?;
+    check_vacant(&args.log, &options)?;
     let verifier = VerifierFile::begin(&args.log)?;
     let root = if path.exists() {
         key_file::read_root(&path)?

@@ -47,7 +47,7 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     store
         .close()
         .map_err(|error| Failure::new("the store could not be closed").because(error))?;
-    let mut output = Output::new();
+    let mut output = Output::after(format!("{shown} was rewritten"));
     output.line(&format!(
         "{shown} is rewritten; nothing that was removed is left in it"
     ))?;
@@ -68,13 +68,18 @@ pub(super) fn not_opened(failure: Failure, dir: &Path, error: OpenError) -> Fail
     } else {
         failure
     };
+    let failure = if error.is_not_what_was_written() {
+        failure.of_damage()
+    } else {
+        failure
+    };
     failure.because(error)
 }
 
 /// Returns the remedy for a damaged store.
 pub(super) fn damaged_remedy(dir: &Path) -> String {
     format!(
-        "put both files of the store back from one backup, of one time; without one, copy {} and the key file, and then take what is left with: probity store rewrite {} --damaged-too",
+        "copy {} and the key file aside; put both files of the store back from one backup, of one time, which lacks whatever is newer; or take what is left of the present ones with: probity store rewrite {} --damaged-too",
         dir.display(),
         quoted(dir)
     )
@@ -85,14 +90,20 @@ fn not_rewritten(args: &StoreRewrite, error: RewriteError) -> Failure {
         "{} may still hold what was removed",
         args.dir.display()
     ));
-    let remedy = if error.is_damage() {
+    let is_damage = error.is_damage();
+    let remedy = if is_damage {
         damaged_remedy(&args.dir)
     } else if error.is_full() {
         STORE_FULL.to_owned()
     } else {
         "do as the cause says, and then run the same command again".to_owned()
     };
-    failure.because(error).remedy(remedy)
+    let failure = failure.because(error).remedy(remedy);
+    if is_damage {
+        failure.of_damage()
+    } else {
+        failure
+    }
 }
 
 /// Rewrites what is left of a store, and lists what is not.
@@ -109,7 +120,9 @@ fn rewrite_damaged(args: &StoreRewrite, options: &Options) -> Result<Status, Fai
     // A list that nobody reads keeps nothing from being rewritten.
     let told = told.and_then(|()| output.flush());
     rewritten.map_err(|error| not_rewritten_damaged(args, error))?;
-    told?;
+    let done = format!("{shown} was rewritten");
+    told.map_err(|failure| failure.after(&done))?;
+    output.set_done(done);
     let summary = match losses {
         0 => format!(
             "{shown} is rewritten; nothing is missing, and nothing that was removed is left in it"
@@ -134,12 +147,18 @@ fn rewrite_damaged(args: &StoreRewrite, options: &Options) -> Result<Status, Fai
 
 fn not_rewritten_damaged(args: &StoreRewrite, error: RewriteError) -> Failure {
     let failure = Failure::new(format!("{} was not rewritten", args.dir.display()));
-    let remedy = if error.is_damage() {
-        "put the files of the store back from one backup, of one time"
+    let is_damage = error.is_damage();
+    let remedy = if is_damage {
+        "copy the present files of the store aside, and put them back from one backup, of one time, which lacks whatever is newer"
     } else if error.is_full() {
         STORE_FULL
     } else {
         REFUSED
     };
-    failure.because(error).remedy(remedy)
+    let failure = failure.because(error).remedy(remedy);
+    if is_damage {
+        failure.of_damage()
+    } else {
+        failure
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) fn create(args: &StreamCreate, environment: &Environment) -> Result<S
     )?;
     log.create_stream(&args.name, args.config.config())?;
     log.close()?;
-    let mut output = Output::new();
+    let mut output = Output::after("the stream was created");
     output.line(&format!("stream {}: {}", args.name, args.config.config()))?;
     output.flush()?;
     Ok(Status::Done)

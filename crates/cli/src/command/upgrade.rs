@@ -11,7 +11,7 @@ use probity_log::{
 use serde::Serialize;
 
 use super::copies::{reading_places, warn_of_none};
-use super::init::{VerifierFile, check_no_heads, check_place};
+use super::init::{VerifierFile, check_place, check_vacant, not_vacant};
 use super::verify::status_of;
 use super::{check_is_log, read_geometry};
 use crate::args::Upgrade;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, F
     let older = Older::read(&places)?;
     let streams = streams(&older)?;
     let upgraded = upgrade(args, environment, &older.continued, &streams)?;
-    let mut output = Output::new();
+    let mut output = Output::after("the new log was created");
     if args.json {
         output.json(&upgraded)?;
     } else {
@@ -98,7 +98,7 @@ fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
     // frames' origin is known.
     let segments = format!("streams/{}/segments", unsigned.name);
     let remedy = format!(
-        "nobody signed for them, and anybody may have written them: put {segments} back from a copy that ends with the checkpoint; only where you know that this log's own writer left them, as its crash does, open and close the log once with the release that wrote it, which signs for whatever stands there"
+        "nobody signed for them, and anybody may have written them: copy the folder of the older log aside, and put {segments} back from a copy that ends with the checkpoint; only where you know that this log's own writer left them, as its crash does, open and close the log once with the release that wrote it, which signs for whatever stands there"
     );
     Some(Failure::new(said).remedy(remedy))
 }
@@ -135,7 +135,7 @@ fn upgrade(
     let options = environment.log_options();
     check_place(new, &options)?;
     if !Log::exists(new)? {
-        check_no_heads(new, &options)?;
+        check_vacant(new, &options)?;
     }
     let verifier_path = verifier_path_beside(new);
     // A run that a crash ended leaves the log without this file, or without some streams.
@@ -194,14 +194,7 @@ fn create(
     let config = streams.iter().find(|(name, _)| *name == default);
     let config = config.map_or_else(StreamConfig::default, |(_, config)| *config);
     let created = Log::create_after(continued, new, origin, root, config, options);
-    match created.and_then(|log| log.close()) {
-        Ok(()) => Ok(()),
-        Err(LogError::NotALog { path }) => {
-            Err(Failure::new(format!("{path} holds other files already"))
-                .remedy("choose a folder that does not exist yet or is empty"))
-        }
-        Err(error) => Err(error.into()),
-    }
+    created.and_then(|log| log.close()).map_err(not_vacant)
 }
 
 /// Refuses a log that another upgrade, or none, began. An upgrade that ended early is gone on with,

@@ -109,7 +109,7 @@ fn nothing_is_forgotten_where_its_receipt_has_no_room() {
         "receipts",
     ];
     place.run(&key, 0);
-    let holder = ["--user", "19", "--credential", "19.pw"];
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     let forget = [&["disguise", "forget", "--everything"], &holder[..]].concat();
     let with = |receipt| {
         [
@@ -225,10 +225,10 @@ fn two_of_three_shares_open_and_fewer_or_other_ones_do_not() {
         place.run(&few, 2);
         assert!(!place.path("x").exists());
     }
-    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
-    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let id = place.json(&APPLY, 0)["id"].as_str().unwrap().to_owned();
     let reveal = |files: &[&str], status| {
         let mut args = vec!["disguise", "reveal", "--id", &id, "--user", "19"];
+        args.extend(["--log", "audit"]);
         for file in files {
             args.extend(["--credential", file]);
         }

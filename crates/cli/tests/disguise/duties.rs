@@ -1,6 +1,6 @@
 //! Holds and receipts.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
@@ -19,7 +19,6 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
         "audit",
     ];
     let hold = [&["disguise", "hold", "--user", "19"], &authority[..]].concat();
-    let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
     let nobody = [
         "disguise", "hold", "--user", "21", "--actor", "x", "--basis", "y",
     ];
@@ -34,6 +33,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
         ],
         0,
     );
+    let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
     let before = place.rows();
     let (_, stderr) = place.run(&APPLY, 1);
     assert!(stderr.contains("a legal hold on the person"), "{stderr}");
@@ -137,4 +137,67 @@ fn a_receipt_proves_what_was_forgotten_to_whoever_has_the_public_key() {
     assert!(text.contains(&id) && !text.contains("Bea"));
     fs::write(place.path("19.receipt"), text.replace("bags ", "bags 9")).unwrap();
     check("receipts.pub", "19", 3);
+}
+
+/// On a full standard output the error did not say that the work was done, and a repetition did it
+/// twice.
+#[test]
+fn a_full_output_does_not_hide_that_the_work_is_done() {
+    let place = prepared();
+    let told = |args: &[&str], done: &str| {
+        let mut command = place.command(&[&["disguise"], args].concat());
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!("{done}, then ")), "{told}");
+        assert!(told.contains("do not repeat the command"), "{told}");
+    };
+    let first = |list: &str, field: &str| {
+        let listed = place.json(&["disguise", list], 0);
+        listed[list][0][field].as_str().unwrap().to_owned()
+    };
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let audit = ["--log", "audit"];
+    let authority = ["--actor", "x", "--basis", "y", "--log", "audit"];
+    let hold = [&["hold", "--user", "19"], &authority[..]].concat();
+    told(&hold, "was placed");
+    let hold = first("holds", "hold");
+    told(
+        &[&["lift", "--hold", &hold], &authority[..]].concat(),
+        "was lifted",
+    );
+    let grace = ["--grace", "1d"];
+    told(&[&APPLY[1..], &grace].concat(), "was scheduled");
+    let due = first("scheduled", "id");
+    told(
+        &[&["cancel", "--id", &due], &audit[..]].concat(),
+        "was cancelled",
+    );
+    told(&APPLY[1..], "was applied");
+    let listed = place.json(&[&["disguise", "list"], &holder[..]].concat(), 0);
+    let id = listed["disguises"][0]["id"].as_str().unwrap();
+    told(
+        &[&["reveal", "--id", id], &holder[..]].concat(),
+        "was revealed",
+    );
+    told(&["sweep", "--log", "audit"], "the sweep is done");
+    told(
+        &[&["forget", "--everything"], &holder[..]].concat(),
+        "for good",
+    );
+    let other = [
+        "--user",
+        "20",
+        "--credential-out",
+        "20.key",
+        "--log",
+        "audit",
+    ];
+    told(&[&["register"], &other[..]].concat(), "of 20 holds");
+    let other = ["--user", "20", "--credential", "20.key", "--log", "audit"];
+    told(
+        &[&["unregister"], &other[..]].concat(),
+        "is not registered any more",
+    );
 }

@@ -95,6 +95,8 @@ fn inactive_people_are_disguised_and_come_back() {
         "19",
         "--credential",
         "19.pw",
+        "--log",
+        "audit",
     ];
     place.run(&reveal, 0);
     assert_eq!(place.rows(), before);
@@ -154,7 +156,7 @@ fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
     let resumed = place.json(&["disguise", "resume", "--log", "audit"], 0);
     assert_eq!(resumed["disguises"].as_array().unwrap().len(), 0);
     place.run(&["disguise", "resume", "--id", id], 1);
-    let holder = ["--user", "19", "--credential", "19.pw"];
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     place.run(
         &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
         0,
@@ -222,7 +224,7 @@ fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
     assert!(!hidden.contains("Bea"), "{hidden}");
     let id = applied["id"].as_str().unwrap();
     for (user, credential) in [("19", "19.pw"), ("20", "20.key"), ("19", "19.pw")] {
-        let holder = ["--user", user, "--credential", credential];
+        let holder = ["--user", user, "--credential", credential, "--log", "audit"];
         let reveal = [&["disguise", "reveal", "--id", id], &holder[..]].concat();
         place.command(&reveal).output().unwrap();
     }
@@ -251,6 +253,7 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
     let (id, stopped) = (begin(), begin());
     let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
     assert!(stderr.contains("give it again"), "{stderr}");
+    assert!(stderr.contains(" --over FILE"), "{stderr}");
     place.run(&["disguise", "resume", "--over", "19.pw"], 2);
     place.run(
         &["disguise", "cancel", "--id", &stopped, "--log", "audit"],
@@ -261,7 +264,7 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
     assert_eq!(resumed["disguises"][0]["id"], id.as_str());
     let left = place.json(&["disguise", "resume", "--log", "audit"], 0);
     assert_eq!(left["disguises"].as_array().unwrap().len(), 0);
-    let holder = ["--user", "19", "--credential", "19.pw"];
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     place.run(
         &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
         0,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use probity_disguise::Value as Cell;
+use probity_disguise::{Database as _, Value as Cell};
 use serde_json::Value;
 
 use crate::place::{APPLY, Place, prepared};
@@ -47,7 +47,7 @@ fn everybody_is_hidden_only_where_it_is_said_and_a_missing_log_is_named() {
     assert_eq!(place.rows(), before);
     let (_, stderr) = place.run(&[&apply[..], &["--everybody"]].concat(), 0);
     assert!(
-        stderr.contains("nothing is recorded") && stderr.contains("--log"),
+        stderr.contains("leaves no entry") && stderr.contains("--log"),
         "{stderr}"
     );
     assert!(!place.rows().concat().contains("Bea"));
@@ -409,4 +409,59 @@ fn an_id_without_a_row_gets_no_credential_and_no_departure() {
         ("disguise.apply", "failed"),
     ];
     assert_eq!(actions(&told), expected);
+}
+
+/// The second copies of the heads went while the commit of a new key waited: the key was in force,
+/// and the program said that the log is poisoned, as for an operation that was not done.
+#[test]
+fn an_operation_is_told_of_as_done_although_the_log_cannot_be_closed_after_it() {
+    let place = prepared();
+    place.run(&[&APPLY[..], &["--json"]].concat(), 0);
+    let entries = place.path("audit/streams/default/segments/00000000000000000000.seg");
+    let length = || fs::metadata(&entries).unwrap().len();
+    let before = length();
+    let mut reader = place.database();
+    reader.begin_reading().unwrap();
+    reader.query("SELECT COUNT(*) FROM people", &[]).unwrap();
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+        "--new-key",
+        "--credential-out",
+        "new.key",
+        "--log",
+        "audit",
+        "--json",
+    ];
+    let rekeying = place.command(&rekey).spawn().unwrap();
+    while length() == before {
+        std::thread::yield_now();
+    }
+    let (heads, away) = (place.path("audit.heads"), place.path("away"));
+    fs::rename(&heads, &away).unwrap();
+    fs::write(&heads, "no folder").unwrap();
+    reader.rollback().unwrap();
+    drop(reader);
+    let output = rekeying.wait_with_output().unwrap();
+    fs::remove_file(&heads).unwrap();
+    fs::rename(&away, &heads).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("it was done, as told above"), "{stderr}");
+    let told = serde_json::Deserializer::from_slice(&output.stdout);
+    let told = told.into_iter::<Value>().next().unwrap().unwrap();
+    assert_eq!(told["entry"]["index"], 1, "{told}");
+    let list = [
+        "disguise",
+        "list",
+        "--user",
+        "19",
+        "--credential",
+        "new.key",
+    ];
+    place.run(&list, 0);
 }

@@ -8,7 +8,7 @@ use probity_format::keys::RootKey;
 use probity_format::{Entry, Outcome, Timestamp};
 use probity_log::{Durability, Log, Options, StreamName};
 
-use crate::place::{Place, prepared};
+use crate::place::{APPLY, Place, prepared};
 
 const MISSED_NOTHING: &str = "the database has missed nothing that the log tells of\n";
 
@@ -193,5 +193,227 @@ fn what_cannot_be_read_is_told_of_as_perhaps_missed() {
         assert_eq!(missed.len(), number + 1, "{payload}: {missed:?}");
         let reason = missed[number]["reason"].as_str().unwrap();
         assert!(reason.contains("does not know"), "{reason}");
+    }
+}
+
+/// A backup from before the first registration was to be prepared anew by the advice of the error,
+/// after which a replay said that the database had missed nothing: everybody was back in clear.
+#[test]
+fn a_database_that_the_log_does_not_tell_of_has_not_missed_nothing() {
+    let place = Place::sqlite();
+    fs::copy(place.path("app.db"), place.path("before.db")).unwrap();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let register = |user: &str, log: &[&str]| {
+        let credential = format!("{user}.key");
+        let named = ["--user", user, "--credential-out", &credential];
+        let register = ["disguise", "register", "--spec", "leave.toml"];
+        place.run(&[&register[..], &named, log].concat(), 0);
+    };
+    register("19", &["--log", "audit"]);
+    let apply = ["disguise", "apply", "--user", "19", "--spec", "leave.toml"];
+    place.run(&[&apply[..], &["--log", "audit"]].concat(), 0);
+    fs::copy(place.path("before.db"), place.path("app.db")).unwrap();
+    let replay = ["disguise", "replay", "--log", "audit"];
+    let (_, told) = place.run(&replay, 1);
+    assert!(told.contains("restore a later one"), "{told}");
+    register("20", &[]);
+    let (said, _) = place.run(&replay, 4);
+    assert!(
+        said.contains("of other databases or tenants, and none of this one"),
+        "{said}"
+    );
+    assert!(
+        place.json(&replay, 4)["of_other_databases"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    // One that is told of in another log has none of its operations in this one.
+    fs::copy(place.path("before.db"), place.path("app.db")).unwrap();
+    place.run(&["init", "other"], 0);
+    fs::remove_file(place.path("20.key")).unwrap();
+    register("20", &["--log", "other"]);
+    let (_, told) = place.run(&replay, 1);
+    assert!(told.contains("in another log"), "{told}");
+}
+
+/// Of two logs under one root key each said that the database had missed nothing, and what was
+/// forgotten in one came back by the other.
+#[test]
+fn a_log_that_does_not_tell_of_all_operations_says_so() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    place.run(&["init", "other", "--key", "audit.key"], 0);
+    let audit = ["--log", "audit"];
+    let other = ["--log", "other", "--key", "audit.key"];
+    let register = |user: &str, log: &[&str]| {
+        let credential = format!("{user}.key");
+        let named = ["--user", user, "--credential-out", &credential];
+        let register = ["disguise", "register", "--spec", "leave.toml"];
+        place.run(&[&register[..], &named, log].concat(), 0);
+    };
+    register("19", &audit);
+    let apply = ["disguise", "apply", "--user", "19", "--spec", "leave.toml"];
+    place.run(&[&apply[..], &audit].concat(), 0);
+    let replay = [&["disguise", "replay"], &audit[..]].concat();
+    let (said, _) = place.run(&replay, 0);
+    assert!(said.contains("missed nothing"), "{said}");
+    let credential = ["--user", "20", "--credential-out", "20.key"];
+    let register_there = [
+        &["disguise", "register", "--spec", "leave.toml"],
+        &credential[..],
+        &other,
+    ]
+    .concat();
+    let (_, refused) = place.run(&register_there, 1);
+    assert!(refused.contains("in another log"), "{refused}");
+    // A program before noted no log.
+    let unnoted = "DELETE FROM probity_settings WHERE name = x'6c6f67'";
+    assert_eq!(place.database().execute(unnoted, &[]).unwrap(), 1);
+    place.run(&register_there, 0);
+    let (said, _) = place.run(&replay, 4);
+    assert!(said.contains("this log tells nothing"), "{said}");
+    assert_eq!(place.json(&replay, 4)["untold"], 1);
+    fs::copy(place.path("app.db"), place.path("before.db")).unwrap();
+    // Made another one, it is told of from then on.
+    place.run(&[&["disguise", "separate"], &audit[..]].concat(), 0);
+    let (said, _) = place.run(&replay, 4);
+    assert!(said.contains("made another one"), "{said}");
+    let hold = [
+        "disguise", "hold", "--user", "20", "--actor", "x", "--basis", "y",
+    ];
+    let (_, refused) = place.run(&hold, 1);
+    assert!(refused.contains("no log would be told"), "{refused}");
+    assert!(refused.contains("--log DIR"), "{refused}");
+    place.run(&[&hold[..], &audit].concat(), 0);
+    place.run(&replay, 0);
+    // What went on under its new name is no part of a backup from before, whatever is done there since.
+    fs::copy(place.path("before.db"), place.path("app.db")).unwrap();
+    let (_, refused) = place.run(&["disguise", "separate"], 1);
+    assert!(refused.contains("no log would be told"), "{refused}");
+    place.run(&replay, 4);
+    place.run(&[&hold[..], &audit].concat(), 0);
+    place.run(&replay, 4);
+}
+
+/// A copy that was made another database in the log of its original, or in none, was taken for a
+/// backup of itself: what it had forgotten was back after a restore, and a replay missed nothing.
+#[test]
+fn a_copy_has_a_log_of_its_own_and_is_no_backup_of_itself() {
+    let place = prepared();
+    place.run(&APPLY, 0);
+    place.run(&["init", "copies", "--key", "audit.key"], 0);
+    let separate = ["disguise", "separate"];
+    let (_, refused) = place.run(&separate, 1);
+    assert!(refused.contains("no log would be told"), "{refused}");
+    let (_, refused) = place.run(&[&separate[..], &["--log", "audit"]].concat(), 1);
+    assert!(
+        refused.contains("tells of this database already"),
+        "{refused}"
+    );
+    let backup = place.path("backup.db");
+    fs::copy(place.path("app.db"), &backup).unwrap();
+    let copies = ["--log", "copies", "--key", "audit.key"];
+    let separate = [&separate[..], &copies].concat();
+    let replay = [&["disguise", "replay"], &copies[..]].concat();
+    place.run(&separate, 0);
+    place.run(&replay, 0);
+    // Nor is it made another one in a log that it had before.
+    let (_, refused) = place.run(&["disguise", "separate", "--log", "audit"], 1);
+    assert!(
+        refused.contains("tells of this database already"),
+        "{refused}"
+    );
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    let forget = [
+        &["disguise", "forget", "--everything"],
+        &holder[..],
+        &copies,
+    ]
+    .concat();
+    place.run(&forget, 0);
+    fs::copy(&backup, place.path("app.db")).unwrap();
+    place.run(&replay, 1);
+    place.run(&separate, 0);
+    let authority = ["--user", "20", "--actor", "x", "--basis", "y"];
+    let hold = [&["disguise", "hold"], &authority[..], &copies].concat();
+    place.run(&hold, 0);
+    let (said, _) = place.run(&replay, 4);
+    assert!(said.contains("another copy of the same database"), "{said}");
+}
+
+/// A replay into an older backup had made the records again under other names, which were then
+/// forgotten. In a newer backup, with the records of then, a replay called the forgetting done.
+#[test]
+fn what_was_forgotten_under_other_names_is_not_done_here() {
+    let place = prepared();
+    let path = |name: &str| place.path(name);
+    fs::copy(path("app.db"), path("older.db")).unwrap();
+    let id = place.json(&APPLY, 0)["id"].as_str().unwrap().to_owned();
+    fs::copy(path("app.db"), path("newer.db")).unwrap();
+    fs::copy(path("older.db"), path("app.db")).unwrap();
+    let replay = [
+        "disguise",
+        "replay",
+        "--log",
+        "audit",
+        "--spec",
+        "leave.toml",
+    ];
+    place.run(&replay, 0);
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let forget = [&["disguise", "forget", "--id", &id], &holder[..]].concat();
+    place.run(&forget, 0);
+    fs::copy(path("newer.db"), path("app.db")).unwrap();
+    for _again in 0..2 {
+        let (said, _) = place.run(&replay, 4);
+        assert!(said.contains("forget it again"), "{said}");
+    }
+    place.run(&forget, 0);
+    place.run(&replay, 0);
+}
+
+/// The other way round, the records of a replay are in the backup, and those of before were
+/// forgotten. With everything, one record that was found stood for those of another disguise.
+#[test]
+fn what_was_forgotten_of_an_original_is_not_done_to_its_repetition() {
+    let users = "[users]\ntable = \"people\"\nid = \"id\"\nplaceholder = { id = { RandNum = { lb = 1000000, ub = 2000000 } }, name = { RandStr = { len = 9 } } }\n";
+    let name = "[[modify]]\ntable = \"people\"\ncolumn = \"name\"\nvalue = { ConstStr = \"x\" }\n";
+    let posts = "[[decorrelate]]\ntable = \"posts\"\nowners = [\"author_id\"]\n";
+    for everything in [false, true] {
+        let place = prepared();
+        let path = |name: &str| place.path(name);
+        let apply = |steps: &str| {
+            fs::write(path("one.toml"), format!("{users}{steps}")).unwrap();
+            let one = ["disguise", "apply", "--spec", "one.toml"];
+            let one = [&one[..], &["--user", "19", "--log", "audit"]].concat();
+            place.json(&one, 0)["id"].as_str().unwrap().to_owned()
+        };
+        if everything {
+            apply(name);
+        }
+        fs::copy(path("app.db"), path("before.db")).unwrap();
+        let id = apply(posts);
+        fs::copy(path("app.db"), path("original.db")).unwrap();
+        fs::copy(path("before.db"), path("app.db")).unwrap();
+        let replay = ["disguise", "replay", "--log", "audit"];
+        let replay = [&replay[..], &["--spec", "one.toml"]].concat();
+        place.run(&replay, 0);
+        fs::copy(path("app.db"), path("repeated.db")).unwrap();
+        fs::copy(path("original.db"), path("app.db")).unwrap();
+        place.run(&replay, 0);
+        let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+        let what = if everything {
+            vec!["disguise", "forget", "--everything"]
+        } else {
+            vec!["disguise", "forget", "--id", &id]
+        };
+        let forget = [&what[..], &holder].concat();
+        place.run(&forget, 0);
+        fs::copy(path("repeated.db"), path("app.db")).unwrap();
+        let (said, _) = place.run(&replay, 4);
+        assert!(said.contains("forget it again"), "{said}");
+        place.run(&forget, 0);
+        place.run(&replay, 0);
     }
 }

@@ -48,7 +48,7 @@ fn a_migration_reaches_the_rows_that_are_disguised() {
     );
     let (listed, _) = place.run(&["disguise", "update"], 0);
     assert_eq!(listed, "0001 loud names\n");
-    let holder = ["--user", "19", "--credential", "19.pw"];
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     place.run(
         &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
         0,
@@ -100,8 +100,8 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     let rows = database.query(texts, &[]).unwrap();
     let rows: Vec<String> = rows.iter().flatten().map(ToString::to_string).collect();
     assert_eq!(rows, ["[redacted]: [redacted]", "Bea: bea@example.org"]);
-    let holder = ["--user", "19", "--credential", "19.pw"];
-    let export = [&["disguise", "export", "--log", "audit"], &holder[..]].concat();
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let export = [&["disguise", "export"], &holder[..]].concat();
     let exported = place.json(&export, 0);
     let row = &exported["rows"][0];
     assert_eq!(row["disguise"], applied["id"]);

@@ -16,6 +16,8 @@ mod mistakes;
 mod person;
 mod rows;
 mod sources;
+mod told;
+mod untaken;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -186,7 +188,7 @@ fn rows_come_from_json_and_a_refused_row_tells_what_stays() {
     let import = ["import", "v", "visits", "bad.csv", "--rows-per-commit", "1"];
     let (_, stderr) = place.run(&import, 1);
     assert!(
-        stderr.contains("2 rows were imported, then line 4 was reached"),
+        stderr.contains("2 rows were imported, then line 4"),
         "{stderr}"
     );
     assert!(stderr.contains("doctors has no row 9"), "{stderr}");
@@ -269,10 +271,7 @@ fn a_database_takes_over_another_one() {
         "people.name",
     ];
     let (_, stderr) = place.run(&create, 1);
-    assert!(
-        stderr.contains("of people was reached, then name is NULL"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("of people: name is NULL"), "{stderr}");
     assert!(!place.path("c").exists() && !place.path("c.root").exists());
     place.run(
         &[&create[..], &["--null-as-empty", "--size", "16"]].concat(),

@@ -172,7 +172,7 @@ fn a_column_that_refers_to_two_tables_is_refused_by_name() {
     let (_, stderr) = place.run(&CREATE, 1);
     assert!(
         stderr.contains("t.a refers to")
-            && stderr.contains("a column refers to one table")
+            && stderr.contains("here a column refers to one")
             && stderr.contains("--unlinked t.a"),
         "{stderr}"
     );
@@ -236,7 +236,7 @@ fn a_value_that_is_not_taken_over_is_named_by_its_row() {
     ]);
     let (_, stderr) = place.run(&CREATE, 1);
     assert!(
-        stderr.contains("row 2 of t was reached, then a has a value of another type"),
+        stderr.contains("row 2 of t: a has a value of another type"),
         "{stderr}"
     );
 }
@@ -250,7 +250,7 @@ fn a_value_that_is_there_twice_is_refused_with_what_helps() {
     ]);
     let (_, stderr) = place.run(&[&CREATE[..], &["--null-as-empty"]].concat(), 1);
     assert!(
-        stderr.contains("row 2 of t was reached")
+        stderr.contains("row 2 of t")
             && stderr.contains("a has this value in another row already")
             && stderr.contains("--plain TABLE")
             && !stderr.contains("rows that others refer to"),

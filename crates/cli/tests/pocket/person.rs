@@ -146,7 +146,6 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
 
 /// Makes a store of the proxy's with keys of two people.
 fn store_of_two_people(folder: &Path) {
-    let store = probity_store::Store::open(folder, probity_store::Options::default()).unwrap();
     let commands: [&[&str]; 7] = [
         &["SET", "user:alice:name", "Alice \u{e9}"],
         &["RPUSH", "user:alice:cart", "pen", "ink", ""],
@@ -163,9 +162,15 @@ fn store_of_two_people(folder: &Path) {
         &["SET", "user:bob:name", "Bob"],
         &["SET", "weather", "rain"],
     ];
+    store_of(folder, &commands);
+}
+
+/// Fills a store with what these commands write.
+fn store_of(folder: &Path, commands: &[&[&str]]) {
+    let store = probity_store::Store::open(folder, probity_store::Options::default()).unwrap();
     for words in commands {
         let mut command = probity_store::Command::default();
-        for word in words {
+        for word in *words {
             command.push(word.as_bytes());
         }
         let mut commands = probity_store::Commands::default();
@@ -267,6 +272,27 @@ fn a_person_carries_their_keys_without_what_belongs_to_others_too() {
             .iter()
             .all(|text| !text.contains("bob"))
     );
+}
+
+/// An empty file was taken for a credential, with status 0, and left no row.
+#[test]
+fn an_empty_credential_is_refused() {
+    let place = Place::new();
+    fs::write(place.path("empty.key"), "").unwrap();
+    let args = [
+        "create",
+        "p",
+        "--subject",
+        "alice",
+        "--credential",
+        "empty.key",
+    ];
+    let (_, stderr) = place.run(&args, 1);
+    assert!(
+        stderr.contains("empty.key is empty, and no credential"),
+        "{stderr}"
+    );
+    assert!(!place.path("p").exists());
 }
 
 #[test]
@@ -439,4 +465,32 @@ fn hidden_values_are_kept_as_they_are_written() {
         asked(&place, "SELECT place FROM hidden"),
         ["12345678901234567890123"]
     );
+}
+
+/// A collection that expired while the copy read it in parts came half, with status 0. Now the clock
+/// stands: it comes whole, or not at all where it had expired before.
+#[test]
+fn a_collection_that_expires_meanwhile_comes_whole_or_not_at_all() {
+    let place = sources();
+    let data = place.path("brief");
+    let names: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
+    let mut put = vec!["RPUSH", "user:alice:list"];
+    put.extend(names.iter().map(String::as_str));
+    let expire = ["PEXPIRE", "user:alice:list", "2000"];
+    store_of(&data, &[&put, &expire]);
+    let create = ["create", "mine", "--subject", "alice", "--store", "brief"];
+    let document = place.json(&[&create[..], &["--policy", "policy.toml"]].concat());
+    let count = asked(
+        &place,
+        "SELECT COUNT(*) FROM item_values WHERE part = 'element'",
+    );
+    match document["keys"].as_u64() {
+        // This machine took its time to begin.
+        Some(0) => assert_eq!(count, ["0"]),
+        keys => {
+            assert_eq!((keys, count), (Some(1), vec!["2000".to_owned()]));
+            assert_eq!(asked(&place, "SELECT kind FROM items"), ["list"]);
+        }
+    }
+    assert_eq!(document["unreadable"], json!(0));
 }

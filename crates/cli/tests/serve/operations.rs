@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use probity_disguise::{ApplyRequest, Engine, SpecFile};
+use probity_format::Entry;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -77,7 +78,9 @@ fn every_operation_is_asked_and_answered_as_it_is_described() {
     let everybody = met.done("apply-everybody", &json!({"spec": "leave"}));
     assert_eq!(everybody["rows"]["people"], 3, "{everybody}");
     let replayed = met.done("replay", &json!({"dry_run": true}));
-    assert_eq!(replayed, json!({"complete": true, "missed": []}));
+    // The disguise that was begun beside the server is told of in no log.
+    let but_one = json!({"complete": false, "missed": [], "untold": 1});
+    assert_eq!(replayed, but_one);
     let all: BTreeSet<String> = probity_http::operations().map(str::to_owned).collect();
     assert_eq!(met.operations, all);
     let (ended_well, said) = place.stop();
@@ -232,6 +235,8 @@ fn what_was_cut_short_is_gone_on_with(met: &mut Met<'_>, key: &Value) {
     let text = fs::read_to_string(met.place.path("leave.toml")).unwrap();
     let file = SpecFile::parse(&text).unwrap();
     let mut engine = Engine::stored(met.place.database()).unwrap();
+    // The database belongs to the log of the server.
+    engine.set_sink(Box::new(|_: &Entry<'_>| Ok(())));
     let request = ApplyRequest {
         spec: &file.spec,
         user: Some(engine.user("19").unwrap()),

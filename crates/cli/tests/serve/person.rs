@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use probity_disguise::database::connect;
 use probity_disguise::{ApplyRequest, Credential, Engine, SecretKey, SpecFile};
+use probity_format::Entry;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -248,6 +249,24 @@ fn everybody_is_hidden_in_chunks_and_comes_back_one_after_the_other() {
     assert_eq!(place.rows(), before);
 }
 
+/// Begins a disguise of user 20 in chunks, and gives their credential, too.
+fn begun_for_another(place: &Place) -> (String, Value) {
+    let key = place.registered("20");
+    let leave = std::fs::read_to_string(place.path("leave.toml")).unwrap();
+    let leave = SpecFile::parse(&leave).unwrap();
+    let mut engine = Engine::stored(place.database()).unwrap();
+    engine.set_sink(Box::new(|_: &Entry<'_>| Ok(())));
+    let request = ApplyRequest {
+        spec: &leave.spec,
+        user: Some(probity_disguise::Value::Int(20)),
+        over: None,
+        parameters: [].into(),
+        expires: None,
+        time: SystemClock::new().now(),
+    };
+    (engine.chunks().begin(&request).unwrap().to_string(), key)
+}
+
 #[test]
 fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     let place = Place::sqlite();
@@ -260,6 +279,8 @@ fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     let (leave, anonymous) = (SpecFile::parse(&leave), SpecFile::parse(ANONYMOUS));
     let (leave, anonymous) = (leave.unwrap(), anonymous.unwrap());
     let mut engine = Engine::stored(place.database()).unwrap();
+    // The database belongs to the log of the server.
+    engine.set_sink(Box::new(|_: &Entry<'_>| Ok(())));
     let request = |spec, over| ApplyRequest {
         spec,
         user: Some(probity_disguise::Value::Int(19)),
@@ -289,6 +310,13 @@ fn chunks_over_placeholders_go_on_with_the_credential_alone() {
     assert!(is_unfinished(&id) && !is_unfinished(&hidden), "{listed:?}");
     let resume = |body| place.refused("resume", &body, 422);
     assert_eq!(resume(json!({"id": id})), "unfit");
+    // One that needs its credential does not hold up the others.
+    let (other, credential) = begun_for_another(&place);
+    let all = place.done("resume", &json!({}));
+    assert_eq!(all["disguises"][0]["id"], other, "{all}");
+    assert_eq!(all["refused"][0]["id"], id, "{all}");
+    let reveal = json!({"credential": credential, "id": other});
+    assert_eq!(place.done("reveal", &reveal)["complete"], true);
     assert_eq!(
         place.refused("resume", &json!({"over": key}), 400),
         "bad-request"

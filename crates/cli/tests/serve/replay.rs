@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use probity_disguise::{Engine, SpecFile};
 use serde_json::json;
 
-use crate::place::Place;
+use crate::place::{Place, SHOP};
 
 #[test]
 fn a_restored_backup_is_told_over_http_what_it_missed() {
@@ -40,4 +41,28 @@ fn a_restored_backup_is_told_over_http_what_it_missed() {
     let (ended_well, said) = place.stop();
     assert!(ended_well, "{said}");
     place.run(&["verify", "audit"]);
+}
+
+/// A backup from before the first registration got the advice to name a specification, and one that
+/// was prepared anew the answer that nothing was missed.
+#[test]
+fn a_backup_of_another_database_is_told_apart_over_http() {
+    let place = Place::sqlite();
+    let (database, backup) = (place.path("app.db"), place.path("backup.db"));
+    fs::copy(&database, &backup).unwrap();
+    place.registered("19");
+    place.done("apply", &json!({"user": "19", "spec": "leave"}));
+    fs::copy(&backup, &database).unwrap();
+    let problem = place.post(SHOP, "replay", &json!({}));
+    assert_eq!(problem.status, 409);
+    let remedy = problem.json()["remedy"].to_string();
+    assert!(remedy.contains("restore a later one"), "{remedy}");
+    let leave = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let file = SpecFile::parse(&leave).unwrap();
+    let mut engine = Engine::new(place.database(), file.schema, file.pseudo.unwrap());
+    engine.install().unwrap();
+    drop(engine);
+    let replayed = place.done("replay", &json!({}));
+    let others = json!({"complete": false, "missed": [], "of_other_databases": 2});
+    assert_eq!(replayed, others);
 }

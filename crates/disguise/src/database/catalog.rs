@@ -139,6 +139,8 @@ pub struct Referrer {
 pub enum Property {
     /// A policy hides some of its rows from the account.
     HidesRows,
+    /// The account may not see all of its columns, or not its keys.
+    HidesColumns,
     /// Former versions of its rows are kept.
     KeepsVersions,
     /// Tables may refer to it that the account does not see.
@@ -148,6 +150,8 @@ pub enum Property {
     /// The table has a conflict clause (`ON CONFLICT` on `SQLite`) that applies to statements
     /// without their own.
     SettlesConflicts,
+    /// A virtual table of `SQLite` finds its rows by their place, which no column holds.
+    FoundByPlace,
 }
 
 /// Foreign keys at which nothing but the database looks, and it perhaps at the commit alone.

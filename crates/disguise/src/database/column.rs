@@ -33,9 +33,64 @@ pub struct Column {
     /// The collation by which its texts are compared, in the database's words. On `SQLite` absent
     /// where texts are equal only byte by byte.
     pub collation: Option<String>,
+    /// The way in which it keeps times, where the text of one does not tell: of `DATETIME` and
+    /// `TIMESTAMP` of `MariaDB`.
+    pub times: Option<Times>,
+    /// The parts of its values.
+    pub structure: Structure,
+}
+
+/// Types of `PostgreSQL` that name objects of the database, of which a statement takes a number.
+const OF_OBJECTS: [&str; 11] = [
+    "regclass",
+    "regcollation",
+    "regconfig",
+    "regdictionary",
+    "regnamespace",
+    "regoper",
+    "regoperator",
+    "regproc",
+    "regprocedure",
+    "regrole",
+    "regtype",
+];
+
+/// The parts of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Structure {
+    /// They have none.
+    #[default]
+    Single,
+    /// They have some, as of a composed type of `PostgreSQL`.
+    Composed,
+}
+
+/// The way in which a column keeps times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// In UTC: a session writes and reads them in a zone of its own.
+    Utc,
+    /// As they are written.
+    AsWritten,
+}
+
+impl Times {
+    /// Returns how a type of `MariaDB` keeps times.
+    pub(crate) fn of_mariadb(declared: &str) -> Option<Self> {
+        match declared.split('(').next() {
+            Some("timestamp") => Some(Self::Utc),
+            Some("datetime") => Some(Self::AsWritten),
+            _ => None,
+        }
+    }
 }
 
 impl Column {
+    /// Returns whether a statement can find rows by values of the type.
+    pub(crate) fn finds_rows(&self) -> bool {
+        self.structure == Structure::Single && !OF_OBJECTS.contains(&self.kind())
+    }
+
     /// Returns whether values are integers.
     pub fn is_integer(&self) -> bool {
         // The members of an enumeration are words of its declaration.
@@ -49,6 +104,13 @@ impl Column {
     /// Returns whether a column of `MariaDB` holds bits, which are numbers there.
     pub(crate) fn is_bits(&self) -> bool {
         self.kind().starts_with("bit")
+    }
+
+    /// Returns whether a column of `MariaDB` shows numbers with other digits than they have: with
+    /// zeros in front, or with the few that are sure.
+    pub(crate) fn shows_other_digits(&self) -> bool {
+        let kind = self.kind().to_ascii_lowercase();
+        kind.starts_with("float") || kind.starts_with("double(") || kind.ends_with("zerofill")
     }
 
     /// Returns whether a column of `MariaDB` holds decimal numbers, which the server sends as texts.

@@ -1,14 +1,18 @@
 //! Connections to databases, the same for every database engine.
 
+mod amount;
 mod catalog;
 pub(crate) mod column;
+pub(crate) mod declaration;
+mod family;
 pub(crate) mod fragment;
+mod keeping;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod narrowing;
 mod opening;
 #[cfg(feature = "postgres")]
 mod postgres;
+pub(crate) mod shape;
 mod sqlite;
 pub(crate) mod tenant;
 pub(crate) mod value;
@@ -28,8 +32,9 @@ pub use catalog::{
 };
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers, note_unique_keys};
-pub use column::Column;
 pub(crate) use column::NAME_BYTES_MAX;
+pub use column::{Column, Structure, Times};
+pub(crate) use family::{Family, is_time};
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 pub use opening::still_answers;
@@ -181,6 +186,7 @@ impl Dialect {
         match (self, name) {
             // Elsewhere characters are counted, here bytes.
             (Self::Mysql, "length") => "char_length",
+            (Self::Sqlite, "char_length") => "length",
             _ => name,
         }
     }
@@ -209,7 +215,7 @@ pub enum DatabaseErrorKind {
     Conflict,
     /// The statement names a table that is not there.
     Absent,
-    /// A text that was read is not UTF-8.
+    /// A text that was read is not UTF-8, or not the only one that is the same in Unicode.
     NotUtf8,
     /// The server took the connection, or had it already, and did not answer in time.
     Silent,
@@ -235,10 +241,22 @@ impl DatabaseError {
     /// Returns the error for bytes that are not UTF-8 in a text column.
     fn of_bytes_in(column: &str) -> Self {
         let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
+        Self::of_text_in(None, column, meaning)
+    }
+
+    /// Returns the error for a text that would be stored as another one: its encoding has several
+    /// codes for a letter, or one for what is none.
+    fn of_twin_in(table: Option<&str>, column: &str) -> Self {
+        let meaning = "a text would be stored otherwise if it were written back, since the encoding of the column has no one-to-one way to Unicode for it, so that it can be neither hidden nor brought back; write it anew, or give the column another encoding";
+        Self::of_text_in(table, column, meaning)
+    }
+
+    fn of_text_in(table: Option<&str>, column: &str, meaning: &'static str) -> Self {
         Self {
             kind: DatabaseErrorKind::NotUtf8,
             message: meaning.to_owned(),
             said: Said::of(Words {
+                table: table.map(str::to_owned),
                 column: Some(column.to_owned()),
                 meaning,
                 ..Words::default()

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest as _, Sha256};
 
 use crate::database::fragment::Fragment;
+use crate::database::shape::Shapes;
 use crate::database::value::Value;
 use crate::database::{
-    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Vocabulary,
+    Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Vocabulary,
 };
 
 /// Bytes of the salted hash of a tenant.
@@ -158,6 +159,12 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
 pub(crate) trait TenantConnection: Database {
     fn tenancy(&self) -> &TenantScope;
 
+    /// Returns a column of the application as the catalog describes it.
+    fn column(&self, table: &str, name: &str) -> Option<&Column>;
+
+    /// Returns the shapes that are known on this connection.
+    fn shapes(&mut self) -> &mut Shapes;
+
     /// Returns the database's report, without values, of the last statement that broke a
     /// constraint.
     fn refusal(&self) -> Option<&str>;
@@ -182,6 +189,7 @@ pub(crate) struct TenantScoped<D> {
     /// The names that errors may say.
     pub(crate) vocabulary: Vocabulary,
     pub(crate) refusal: Option<String>,
+    pub(crate) shapes: Shapes,
 }
 
 impl<D> TenantScoped<D> {
@@ -208,6 +216,14 @@ impl<D> TenantScoped<D> {
 impl<D: Database> TenantConnection for TenantScoped<D> {
     fn tenancy(&self) -> &TenantScope {
         &self.tenancy
+    }
+
+    fn column(&self, table: &str, name: &str) -> Option<&Column> {
+        self.vocabulary.column(table, name)
+    }
+
+    fn shapes(&mut self) -> &mut Shapes {
+        &mut self.shapes
     }
 
     fn refusal(&self) -> Option<&str> {

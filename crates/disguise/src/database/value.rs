@@ -163,9 +163,14 @@ impl From<&str> for Value {
     }
 }
 
+/// Appends the number of what follows.
+pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
+}
+
 /// Appends length and bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint(out, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Catalog, DatabaseError, Rule};
+use super::{Catalog, Column, DatabaseError, Rule};
 
 /// The messages of servers about a refusal, with a hole for each name or value. Other messages are
 /// not repeated, because triggers may put anything into them.
@@ -51,6 +51,11 @@ impl Said {
         Self(Some(Box::new(words)))
     }
 
+    /// Returns the text about a statement that had no value of a row.
+    pub(crate) fn without_values(&self) -> Option<&str> {
+        self.0.as_deref().map(|it| it.text.as_str())
+    }
+
     /// Returns the part about a constraint, if a constraint is the cause.
     pub(super) fn of_constraint(&mut self) -> Option<&mut Words> {
         self.0.as_deref_mut().filter(|it| it.is_constraint)
@@ -80,7 +85,7 @@ impl fmt::Debug for Said {
 /// The names of a table.
 #[derive(Debug, Default)]
 struct TableNames {
-    columns: BTreeSet<String>,
+    columns: BTreeMap<String, Column>,
     /// The constraints, with their columns.
     constraints: BTreeMap<String, Vec<String>>,
     /// The conditions, with their columns.
@@ -89,7 +94,9 @@ struct TableNames {
 
 impl TableNames {
     fn column(&self, name: &str) -> Option<&str> {
-        self.columns.get(name).map(String::as_str)
+        self.columns
+            .get_key_value(name)
+            .map(|(name, _)| name.as_str())
     }
 }
 
@@ -108,18 +115,25 @@ struct Place<'a> {
 }
 
 impl Vocabulary {
+    /// Returns a column as the catalog describes it.
+    pub(crate) fn column(&self, table: &str, name: &str) -> Option<&Column> {
+        self.tables.get(table)?.columns.get(name)
+    }
+
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let mut vocabulary = Self::default();
         for (name, table) in catalog {
             let mut names = TableNames::default();
             for column in &table.columns {
-                names.columns.insert(column.name.clone());
+                names.columns.insert(column.name.clone(), column.clone());
                 let types = [Some(&column.declared), column.base.as_ref()];
                 vocabulary
                     .types
                     .extend(types.into_iter().flatten().cloned());
             }
-            names.columns.extend(table.primary_key.iter().cloned());
+            for name in &table.primary_key {
+                names.columns.entry(name.clone()).or_default();
+            }
             for it in &table.constraints {
                 let columns = it.columns.clone();
                 if !it.name.is_empty() {
@@ -231,7 +245,7 @@ impl Vocabulary {
     fn has(&self, name: &str) -> bool {
         let mut all = self.tables.values();
         let of_table =
-            |it: &TableNames| it.columns.contains(name) || it.constraints.contains_key(name);
+            |it: &TableNames| it.columns.contains_key(name) || it.constraints.contains_key(name);
         self.tables.contains_key(name)
             || self.types.contains(name)
             || FAULTS.contains(&name)
@@ -314,7 +328,7 @@ fn named_in(statement: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::database::{CatalogTable, Column, Constraint, DatabaseErrorKind};
+    use crate::database::{CatalogTable, Constraint, DatabaseErrorKind};
 
     fn vocabulary() -> Vocabulary {
         let column = |name: &str| Column {

@@ -17,6 +17,7 @@ pub(super) fn of_postgres(code: &str) -> &'static str {
         "42501" => "the account of the database has no right to it",
         "42P01" => "a table is not there",
         "42703" => "a column is not there",
+        "3F000" | "42704" | "42883" => "what a value names is not there",
         _ => match code.get(..2).unwrap_or_default() {
             "08" => "the connection failed",
             "22" => "a value does not fit the type of its column",

@@ -29,7 +29,7 @@ pub enum Error {
         source: DatabaseError,
     },
     /// The connection was lost at the commit and the database could not be asked what became of it: everything was done,
-    /// or nothing.
+    /// or nothing. A credential that was handed over may be the one that fits.
     #[error("the database was lost at the commit, so that it is not known whether it was done")]
     Unsettled(#[source] DatabaseError),
     /// The cryptographic suite of a key is not among those that this program has.
@@ -45,7 +45,7 @@ pub enum Error {
         what: String,
     },
     /// The database was never prepared by [`Engine::install`](crate::Engine::install).
-    #[error("the database has no disguise tables, install them first")]
+    #[error("the database has no tables of disguises")]
     NotInstalled,
     /// A table of the engine was there and is gone. Nothing is done without it, because what it held would be missing unnoticed.
     #[error("the database has lost table {table}, which holds what disguises need")]
@@ -196,6 +196,27 @@ pub enum Error {
     /// The key of a request that may be asked again stands for another request.
     #[error("the key was used for another request")]
     OtherRequest,
+    /// A disguise in chunks was begun with a credential, which each chunk takes.
+    #[error(
+        "the disguise reaches rows behind placeholders, and the credential for that is not kept: give it again"
+    )]
+    OverNeeded,
+    /// Operations of the database are told of in another log than the one at hand.
+    #[error(
+        "what is done in this database is told of in another log, and a replay needs all of it in one"
+    )]
+    OtherLog,
+    /// Operations of this database are told of in a log, and there is no sink that could tell of this
+    /// one: a replay would not know of it.
+    #[error(
+        "what is done in this database is told of in a log, and no log would be told of this; a replay after a restore would bring back what it hides or forgets"
+    )]
+    LogNeeded,
+    /// A database is to be made another one in the log that tells of it.
+    #[error(
+        "the log tells of this database already, and would not tell the new one from a backup of it"
+    )]
+    SameLog,
     /// A stored record is not what was written.
     #[error("a stored record is damaged")]
     Damaged(#[source] DecodeError),
@@ -271,6 +292,52 @@ impl Error {
             Self::Database { source, .. }
                 if matches!(source.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict)
         )
+    }
+
+    /// Returns whether nothing was changed for certain. A credential made for an operation may be
+    /// thrown away only then: each kind of error says so for itself.
+    pub const fn is_undone(&self) -> bool {
+        match self {
+            Self::Unsettled(_) => false,
+            Self::Spec(_)
+            | Self::Database { .. }
+            | Self::Suite { .. }
+            | Self::Tenant { .. }
+            | Self::NotInstalled
+            | Self::RecordsLost { .. }
+            | Self::DamagedRow { .. }
+            | Self::Unreadable { .. }
+            | Self::Unrecorded { .. }
+            | Self::AlreadyRegistered
+            | Self::NoSuchUser { .. }
+            | Self::AlreadyDisguised { .. }
+            | Self::NotRegistered { .. }
+            | Self::Unregistered { .. }
+            | Self::WrongCredential
+            | Self::NoSuchDisguise
+            | Self::Held { .. }
+            | Self::Ended
+            | Self::NoSuchHold
+            | Self::WouldCascade { .. }
+            | Self::WouldOrphan { .. }
+            | Self::WouldEmpty { .. }
+            | Self::Circle { .. }
+            | Self::NoFreeId { .. }
+            | Self::Placeholder { .. }
+            | Self::OtherRequest
+            | Self::OtherLog
+            | Self::LogNeeded
+            | Self::SameLog
+            | Self::OverNeeded
+            | Self::Damaged(_)
+            | Self::Forged
+            | Self::Crypto { .. }
+            | Self::Update { .. }
+            | Self::Audit(_)
+            | Self::HandOver(_)
+            | Self::Defect { .. }
+            | Self::Value { .. } => true,
+        }
     }
 
     /// Returns whether it may be tried again at once.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::written_id::named_in;
 use crate::database::value::Value;
 use crate::database::{Database, Dialect};
 use crate::error::{Doing as _, Error};
@@ -15,6 +16,12 @@ pub(super) fn refuse_without<D: Database>(
     open: &mut Transactions<D>,
     user: &Value,
 ) -> Result<(), Error> {
+    refuse_nobody(open, user)?;
+    refuse_unknown(open, user)
+}
+
+/// Refuses a user as above, whatever the id means.
+fn refuse_unknown<D: Database>(open: &mut Transactions<D>, user: &Value) -> Result<(), Error> {
     refuse_namesakes(open, Some(user))?;
     let pseudo = open.application.pseudo();
     let (table, id) = (&pseudo.table, &pseudo.id);
@@ -37,7 +44,7 @@ pub(super) fn refuse_with<D: Database>(
     open: &mut Transactions<D>,
     user: &Value,
 ) -> Result<(), Error> {
-    match refuse_without(open, user) {
+    match refuse_unknown(open, user) {
         Err(Error::NoSuchUser { .. }) => Ok(()),
         Ok(()) => Err(Error::Value {
             what: format!(
@@ -47,6 +54,64 @@ pub(super) fn refuse_with<D: Database>(
         }),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses a user whose id means nobody where rows say whose they are.
+pub(super) fn refuse_nobody<D: Database>(
+    open: &mut Transactions<D>,
+    user: &Value,
+) -> Result<(), Error> {
+    let name = user.principal();
+    // A number is equal to no other.
+    let is_text = matches!(user, Value::Text(_));
+    let is_nobody =
+        user.is_nobody() || is_text && of_nobody(open)?.iter().any(|it| it.principal() == name);
+    if !is_nobody {
+        return Ok(());
+    }
+    Err(Error::Value {
+        what: means_nobody(&open.application.pseudo().table, user),
+    })
+}
+
+/// Returns a sentence about an account of which the id means nobody, if there is one.
+pub(super) fn nobodys<D: Database>(open: &mut Transactions<D>) -> Result<Option<String>, Error> {
+    let held = of_nobody(open)?;
+    let table = &open.application.pseudo().table;
+    Ok(held.first().map(|it| means_nobody(table, it)))
+}
+
+/// Returns the ids in the users table that mean nobody, or that the database takes for one that does:
+/// by some collations a blank is the empty text.
+fn of_nobody<D: Database>(open: &mut Transactions<D>) -> Result<Vec<Value>, Error> {
+    let dialect = open.database.dialect();
+    let pseudo = open.application.pseudo();
+    let (table, id) = (pseudo.table.clone(), pseudo.id.clone());
+    let (_, live) = open.application.described()?;
+    let names = [&b"0"[..], b""].into_iter();
+    let ids: Vec<Value> = match dialect {
+        Dialect::Sqlite if live.has_whole_ids() => vec![Value::Int(0)],
+        Dialect::Sqlite => vec![Value::Int(0), Value::from("0"), Value::from("")],
+        _ => names
+            .filter_map(|it| named_in(live, dialect, &id, it))
+            .collect(),
+    };
+    let ids: Vec<Value> = ids.into_iter().filter(Value::is_nobody).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let held = found(&mut open.database, &table, &id, &ids)?;
+    Ok(held.into_values().collect())
+}
+
+fn means_nobody(table: &str, user: &Value) -> String {
+    let id = match user {
+        Value::Text(text) => format!("'{text}'"),
+        other => other.to_string(),
+    };
+    format!(
+        "the id {id} in table {table} means nobody where rows say whose they are, as NULL, 0 and the empty text do, so that rows of such an account would stay as they are and no hold would bind them: give the account another id, there and in the rows that name it, or let it be no account"
+    )
 }
 
 /// Refuses a user, or everybody, whose id the users table has twice, as values of two types: a
@@ -67,8 +132,12 @@ pub(super) fn refuse_namesakes<D: Database>(
         let all = user.namesakes().into_iter();
         let all: Vec<Vec<Value>> = all.map(|it| vec![it]).collect();
         let held = select_keys(&mut open.database, table, id, id, &all)?;
+        // The affinity of the column may find the text 7.0 by the number 7, which is somebody else.
+        let name = user.principal();
+        let held = held.iter();
+        let held = held.filter(|row| row.iter().all(|it| it.principal() == name));
         // Where no key holds over the column, that is refused by itself.
-        let held: BTreeSet<Vec<u8>> = held.iter().map(|row| encoded(row)).collect();
+        let held: BTreeSet<Vec<u8>> = held.map(|row| encoded(row)).collect();
         held.len() > 1
     } else {
         let (column, of) = (dialect.quote(&pseudo.id), dialect.quote(table));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use super::accounts;
 use super::disguiser::{Disguise, Disguiser};
 use super::holders;
 use super::options::Options;
@@ -48,7 +49,8 @@ pub enum Progress {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Halted {
-    /// The handle of the disguise, if it has begun; absent when nothing of it is stored.
+    /// The handle of the disguise, if it has begun, or may have by an [`Error::Unsettled`]; absent
+    /// when nothing of it is stored.
     pub begun: Option<DisguiseId>,
     /// The error that stopped it.
     pub cause: Error,
@@ -107,7 +109,23 @@ impl<D: Database> Chunks<'_, D> {
     /// Those of [`Engine::apply`](crate::Engine::apply), except the refusals by constraints of the
     /// database.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
-        let id = DisguiseId(u64::from_le_bytes(random()?));
+        let begun = self.begin_or_say(request);
+        begun.map_err(|halted| halted.cause)
+    }
+
+    /// Begins a disguise. An error says with which handle it may be begun nevertheless.
+    fn begin_or_say(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Halted> {
+        let id = random().map(|it| DisguiseId(u64::from_le_bytes(it)));
+        let id = id.map_err(|cause| Halted { begun: None, cause })?;
+        let begun = self.begin_as(id, request);
+        begun.map_err(|cause| Halted {
+            begun: (!cause.is_undone()).then_some(id),
+            cause,
+        })?;
+        Ok(id)
+    }
+
+    fn begin_as(&mut self, id: DisguiseId, request: &ApplyRequest<'_>) -> Result<(), Error> {
         let user = request.user.as_ref();
         let asked = OperationRequest::new("disguise.begin", id.to_string(), user, request.time);
         let options = self.options;
@@ -128,7 +146,7 @@ impl<D: Database> Chunks<'_, D> {
                 .begun(id, request, &asked, is_surveyed)
             })?;
             let Begun::Unsurveyed(owners) = begun else {
-                return Ok(id);
+                return Ok(());
             };
             let surveyed = self.survey(id, request, owners.as_deref());
             self.transactions.told(&asked, surveyed)?;
@@ -236,6 +254,13 @@ impl<D: Database> Chunks<'_, D> {
         self.transactions.operation(&asked, |open| {
             // Read again, because now no other connection can continue it.
             let mut intent = intent::read(&mut open.database, id)?;
+            request.refuse_over(time)?;
+            open.refresh()?;
+            if request.user.is_none()
+                && let Some(what) = accounts::nobodys(open)?
+            {
+                return Err(Error::Value { what });
+            }
             let mut chunks = Chunks {
                 transactions: open,
                 options,
@@ -347,13 +372,11 @@ impl<D: Database> Chunks<'_, D> {
         rows: u32,
         mut now: impl FnMut() -> Timestamp,
     ) -> Result<(DisguiseId, Progress), Halted> {
-        let unbegun = |cause| Halted { begun: None, cause };
-        let id = self.begin(request).map_err(unbegun)?;
+        let id = self.begin_or_say(request)?;
         match self.proceed_over(id, request.over.as_ref(), rows, now()) {
             Ok(progress) => Ok((id, progress)),
             Err(cause) => {
-                let is_gone = !matches!(cause, Error::Unsettled(_))
-                    && self.withdraw(id, now()).unwrap_or(false);
+                let is_gone = cause.is_undone() && self.withdraw(id, now()).unwrap_or(false);
                 let begun = (!is_gone).then_some(id);
                 Err(Halted { begun, cause })
             }
@@ -499,10 +522,7 @@ impl<D: Database> Chunks<'_, D> {
         let mut away = intent.public_key.clone();
         if intent.over {
             let Some(over) = &request.over else {
-                return Err(Error::Value {
-                    what: "the disguise reaches rows behind placeholders, and the credential for that is not kept: give it again"
-                        .to_owned(),
-                });
+                return Err(Error::OverNeeded);
             };
             let holder = self.disguiser().holder_on(context, user, over)?;
             let before = holder.reach().present_before(id);

@@ -105,8 +105,12 @@ impl<D: Database> Disguiser<'_, D> {
     ) -> Result<(), Error> {
         accounts::refuse_namesakes(self.open, request.user.as_ref())?;
         let Some(user) = &request.user else {
-            return Ok(());
+            return match accounts::nobodys(self.open)? {
+                Some(what) => Err(Error::Value { what }),
+                None => Ok(()),
+            };
         };
+        accounts::refuse_nobody(self.open, user)?;
         let is_registered = context.key_of(user).is_some();
         if context.has_row && is_registered && !user.has_spellings() {
             return Ok(());

@@ -117,6 +117,7 @@ impl<D: Database> Preview<'_, D> {
                 Err(Error::Value { what }) => told.push(what),
                 outcome => outcome?,
             }
+            told.extend(accounts::nobodys(self.transactions)?);
         }
         if let Some(user) = user {
             told.extend(self.standing_of(user)?);

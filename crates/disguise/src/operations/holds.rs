@@ -49,6 +49,7 @@ impl<D: Database> Holds<'_, D> {
                 }
                 Holding::Away(user) => {
                     open.refresh()?;
+                    accounts::refuse_nobody(open, user)?;
                     accounts::refuse_with(open, user)?;
                 }
                 Holding::Disguise(_) => {}

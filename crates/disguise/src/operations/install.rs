@@ -1,10 +1,12 @@
 //! The installation: the tables of the engine, and the stored description of the application.
 
+use std::sync::Arc;
+
 use super::engine::{Engine, stored_description};
 use crate::database::{CatalogTable, Database};
 use crate::error::Error;
 use crate::records::installation::{self, Installation};
-use crate::records::settings;
+use crate::records::{settings, shape};
 use crate::schema::{Pseudo, Schema};
 use crate::spec::description;
 use crate::transaction::transactions::Transactions;
@@ -49,12 +51,27 @@ fn prepare<D: Database>(
     let work = |open: &mut Transactions<D>| {
         installation.note_tables(&mut open.database)?;
         refuse_other_people(open)?;
+        put_shapes(open)?;
         if installation.is_described(&mut open.database)? {
             return Ok(());
         }
         settings::put_description(&mut open.database, installation.description)
     };
     transactions.tried_of_all(work)
+}
+
+/// Stores the shapes of all tables beforehand: operations that were the first to use one would wait
+/// for each other.
+fn put_shapes<D: Database>(open: &mut Transactions<D>) -> Result<(), Error> {
+    let (_, live) = open.application.described()?;
+    let shapes: Vec<_> = live
+        .tables
+        .values()
+        .map(|it| Arc::clone(it.shape()))
+        .collect();
+    let database = &mut open.database;
+    shape::find_stored(database)?;
+    shape::put_new(database, shapes.iter())
 }
 
 /// Refuses a description of other people than the stored one's, while anybody of theirs is

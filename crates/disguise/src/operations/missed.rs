@@ -11,6 +11,7 @@ use super::options::Options;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_obstacles::{Ending, Ground, end, ending};
+use super::separate::{SEPARATE, database_names};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -18,6 +19,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::PreviousChunks;
 use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
+use crate::records::name::digits;
 use crate::records::registry::KeyedPrincipal;
 use crate::records::section::PrincipalKind;
 use crate::records::{chunk_note, forgotten, name, registry, settings};
@@ -86,6 +88,25 @@ impl Replayability {
     }
 }
 
+/// Returns whether the log tells of what was done in the database with these names under another one:
+/// after it was made another one, of which this is a backup, or in another copy that was made one.
+fn has_other_life(told: &[LoggedOperation], names: [&str; 2]) -> bool {
+    let is_own = |it: &LoggedOperation| !it.is_of_another(names);
+    let separations = || told.iter().filter(|it| it.action == SEPARATE);
+    let of_own = separations().filter(|it| is_own(it));
+    let mut before: Vec<&str> = of_own.filter_map(|it| it.former()).collect();
+    before.extend(names);
+    let others = separations().filter(|it| !is_own(it));
+    let others = others.filter(|it| it.former().is_some_and(|it| before.contains(&it)));
+    let others: Vec<&LoggedOperation> = others.collect();
+    // A separation that was not committed, or after which nothing was done, hides nothing.
+    let is_there = |it: &LoggedOperation| {
+        let has_name = others.iter().any(|other| it.is_of(other.database()));
+        it.action != SEPARATE && (has_name || it.is_of_tenant() && !is_own(it))
+    };
+    !others.is_empty() && told.iter().any(is_there)
+}
+
 /// The operations that the database has missed since its backup, from
 /// [`Engine::missed`](crate::Engine::missed).
 pub struct Missed<'e, D: Database> {
@@ -120,9 +141,44 @@ impl<D: Database> Missed<'_, D> {
                     },
                     Err(why) => Replayability::Not(why),
                 };
-                all.push(missed(told, outlook));
+                all.push(outlook);
             }
-            Ok(all)
+            Ok(all_missed(&replay.missing, all))
+        })
+    }
+
+    /// Returns the number of operations that are of other databases, if none is of this one, or none
+    /// since it was made another one: it is not the one that the log tells of, or its backup is from
+    /// before its preparation or its separation.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn strangers(&mut self, told: &[LoggedOperation]) -> Result<Option<usize>, Error> {
+        self.transactions.refresh()?;
+        self.transactions.transaction(|open| {
+            let [whole, own] = database_names(open)?;
+            let is_own = |it: &LoggedOperation| !it.is_of_another([&whole, &own]);
+            let others = told.iter().filter(|it| !is_own(it)).count();
+            // The separation itself is told of under the new name.
+            let is_told = told.iter().any(|it| is_own(it) && it.action != SEPARATE);
+            let is_left = has_other_life(told, [&whole, &own]);
+            // A log that tells of what another tenant did here is this database's.
+            let since = told.iter().filter(|it| it.action != SEPARATE);
+            let is_strange = !is_told && !operation::has_any_of(&mut open.database, since)?;
+            Ok((others > 0 && (is_strange || is_left)).then_some(others))
+        })
+    }
+
+    /// Returns the number of operations of the database of which the log tells nothing although some
+    /// log does: a replay from this one cannot know what the database lacks.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn untold(&mut self, told: &[LoggedOperation]) -> Result<usize, Error> {
+        self.transactions.refresh()?;
+        self.transactions.transaction(|open| {
+            let [whole, own] = database_names(open)?;
+            operation::untold(&mut open.database, told, [&whole, &own])
         })
     }
 
@@ -148,9 +204,9 @@ impl<D: Database> Missed<'_, D> {
                 Err(why) => Replayability::Not(why),
                 Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
             };
-            all.push(missed(told, outlook));
+            all.push(outlook);
         }
-        Ok(all)
+        Ok(all_missed(&replay.missing, all))
     }
 
     fn done_again(
@@ -188,7 +244,7 @@ impl<D: Database> Missed<'_, D> {
         time: Timestamp,
     ) -> Result<Option<String>, Error> {
         let key = told.key.clone();
-        let asked = OperationRequest::new("disguise.replay", key, deed.person(), time);
+        let asked = OperationRequest::new(operation::REPLAY, key, deed.person(), time);
         let options = self.options;
         self.transactions.operation(&asked, |open| {
             // Somebody may have changed a key or placed a hold since it was looked at.
@@ -245,7 +301,7 @@ impl<D: Database> Missed<'_, D> {
                 }
                 ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
             }
-            open.done(&asked, Payload::new())?;
+            open.done(&asked, Payload::new().with("again", digits(&told.id)))?;
             Ok(ending.rest)
         })
     }
@@ -403,11 +459,24 @@ fn give_key(
     registry::register_anew(database, &known, vec![registration])
 }
 
-fn missed(told: &LoggedOperation, outlook: Replayability) -> MissingOperation {
-    MissingOperation {
-        action: told.action.clone(),
-        key: told.key.clone(),
-        time: told.time,
-        outlook,
+/// Returns what was missed, without what is settled by an operation after it that is done.
+fn all_missed(missing: &[LoggedOperation], outlooks: Vec<Replayability>) -> Vec<MissingOperation> {
+    let mut all = Vec::with_capacity(outlooks.len());
+    let mut done: Vec<&LoggedOperation> = Vec::new();
+    for (told, outlook) in missing.iter().zip(outlooks).rev() {
+        let is_settled = done.iter().any(|it| Replay::is_settled(told, it));
+        if outlook.reason().is_none() {
+            done.push(told);
+        } else if is_settled {
+            continue;
+        }
+        all.push(MissingOperation {
+            action: told.action.clone(),
+            key: told.key.clone(),
+            time: told.time,
+            outlook,
+        });
     }
+    all.reverse();
+    all
 }

@@ -40,9 +40,6 @@ impl Question {
                 let what = "a row of a question about owners has other columns than were asked for";
                 return Err(Error::Defect { what });
             };
-            if value.is_nobody() {
-                continue;
-            }
             if !of.is_null() && !is_own(&of) {
                 let what = self.of_two_people.clone();
                 return Err(Error::Value { what });

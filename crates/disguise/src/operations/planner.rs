@@ -8,7 +8,7 @@ use crate::database::value::Value;
 use crate::error::{Doing as _, Error, SpecError};
 use crate::plan::cascade::{Referring, Whom, left_behind};
 use crate::plan::decimal_keys;
-use crate::plan::likeness::{Spellings, declared};
+use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, SCOPE, Step, are_many};
 use crate::spec::redact::Redactors;
 use crate::spec::{Kind, Spec};
@@ -122,7 +122,7 @@ impl<D: Database> Planner<'_, D> {
             .1
             .table(&pseudo.table)
             .and_then(|table| table.catalog.column(&pseudo.id))
-            .map(|column| declared(self.open.database.dialect(), column))
+            .map(|column| column.declaration(self.open.database.dialect()))
             .unwrap_or_default();
         let statements = [
             format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use probity_format::Timestamp;
 
+use super::accounts;
 use super::options::Options;
 use super::planner::Planner;
 use crate::database::tenant::{TenantConnection, TenantScoped};
@@ -67,6 +68,7 @@ impl<D: Database> Preview<'_, D> {
         cautions.append(&mut fitting.notes);
         cautions.append(&mut live.cautions(dialect, &spec));
         cautions.extend(self.scarce_ids()?);
+        cautions.extend(accounts::nobodys(self.transactions)?);
         cautions.extend(self.caution_of_everybody()?);
         cautions.append(&mut self.cautions_of_description()?);
         Ok(cautions)
@@ -85,6 +87,9 @@ impl<D: Database> Preview<'_, D> {
         spec.refuse_unknown(named, None)?;
         self.transactions.refresh()?;
         self.transactions.need_tenant()?;
+        if let Some(user) = user {
+            accounts::refuse_nobody(self.transactions, user)?;
+        }
         let dialect = self.transactions.database.dialect();
         let steps = self
             .planner()

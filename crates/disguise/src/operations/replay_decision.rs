@@ -7,10 +7,12 @@ use probity_format::Timestamp;
 
 use super::accounts;
 use super::missed::ReplayRequest;
-use super::replay_action::{Bound, Ends, Leaver, ReplayAction};
+use super::replay_action::{Ends, ReplayAction};
+use super::replay_forget::is_making;
 use super::replay_keys::Changed;
 use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
+use super::separate::database_names;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -18,28 +20,31 @@ use crate::execute::apply::{ApplyRequest, Forgotten};
 use crate::records::settings;
 use crate::records::subject::Naming;
 use crate::spec::Spec;
-use crate::transaction::operation::{
-    self, CommitOutcome, History, LoggedOperation, OperationId, Unread,
-};
-use crate::transaction::record_names;
+use crate::transaction::history::{History, Presence, history};
+use crate::transaction::operation::{self, CommitOutcome, LoggedOperation, OperationId, Unread};
+use crate::transaction::record_names::{self, RecordNames};
 use crate::transaction::transactions::Transactions;
 
-const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
+const REKEYED: &str = "the key of the registration that it ended took the place of another one, which may be registered here: unregister the account again, if it is deleted";
 
-const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
+const OF_NOBODY: &str = "the id of its person means nobody where rows say whose they are, so that it would reach none of them: give the account another id, and do it again";
 
 const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
 
+const OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it, so do it again where it is wanted";
+
 const NO_KEY: &str = "its entry does not name the public key";
+
+const AFTER_UPDATE: &str = "an update before it is missing, which would meet the records again: record that one first, and replay again";
 
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// The missing operations, and the state needed to do them again.
 pub(super) struct Replay<'a> {
-    request: &'a ReplayRequest<'a>,
+    pub(super) request: &'a ReplayRequest<'a>,
     salt: Vec<u8>,
     /// All operations done in this database, present or missing.
-    done: Vec<&'a LoggedOperation>,
+    pub(super) done: Vec<(&'a LoggedOperation, Presence)>,
     pub(super) missing: Vec<LoggedOperation>,
     pub(super) people: BTreeMap<String, Value>,
     /// Keys that are older than those in the log.
@@ -47,7 +52,7 @@ pub(super) struct Replay<'a> {
     /// Operations under a key that, by the log, was not its user's at that time.
     strange: BTreeSet<OperationId>,
     /// The names of the records in the database.
-    there: BTreeSet<String>,
+    pub(super) there: RecordNames,
     naming: Naming,
     /// The specifications by hash.
     specs: BTreeMap<String, &'a Spec>,
@@ -59,14 +64,14 @@ impl<'a> Replay<'a> {
         request: &'a ReplayRequest<'a>,
     ) -> Result<Self, Error> {
         let salt = settings::salt(&mut open.database)?;
+        let names = database_names(open)?;
         let database = &mut open.database;
         let there = if request.told.iter().any(LoggedOperation::names_records) {
             record_names::record_names(database, &salt)?
         } else {
-            BTreeSet::new()
+            RecordNames::default()
         };
-        let History { done, mut missing } =
-            operation::history(database, &salt, request.told, &there)?;
+        let History { done, mut missing } = history(database, &names, request.told, &there.all)?;
         let strange = strangers(&done);
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
         let is_new = |it: &LoggedOperation| strange.contains(&it.id) && !listed.contains(&it.id);
@@ -74,7 +79,7 @@ impl<'a> Replay<'a> {
         missing.extend(new.map(|(it, _)| (*it).clone()));
         // Replays did what others tell of, and what was only read leaves nothing to do.
         let changes =
-            |it: &LoggedOperation| !matches!(&*it.action, "disguise.replay" | "disguise.export");
+            |it: &LoggedOperation| !matches!(&*it.action, operation::REPLAY | "disguise.export");
         missing.retain(changes);
         let people = if missing.is_empty() {
             BTreeMap::new()
@@ -85,7 +90,7 @@ impl<'a> Replay<'a> {
         Ok(Self {
             request,
             salt,
-            done: done.into_iter().map(|(it, _)| it).collect(),
+            done,
             changed: Changed::of(&missing, &people),
             missing,
             people,
@@ -103,7 +108,7 @@ impl<'a> Replay<'a> {
         let ReplayAction::Forget { records, .. } = deed else {
             return false;
         };
-        records.iter().any(|name| self.there.contains(name))
+        records.iter().any(|name| self.there.all.contains(name))
     }
 
     /// Returns the action that does an operation again, or why it cannot be done.
@@ -125,12 +130,25 @@ impl<'a> Replay<'a> {
         if told.is_put_back {
             return self.forget_again(told);
         }
+        // A sweep destroys what has ended in any case.
+        if told.is_overtaken && told.action != "disguise.expire" {
+            return no(OVERTAKEN);
+        }
         if told.fate == CommitOutcome::Unknown {
             return no(
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
             );
         }
+        if self.is_after_update(told) {
+            return no(AFTER_UPDATE);
+        }
         self.done_again(told)
+    }
+
+    /// Returns whether it hid rows after an update that is missing.
+    fn is_after_update(&self, told: &LoggedOperation) -> bool {
+        let mut before = self.missing.iter().take_while(|it| it.id != told.id);
+        is_making(told) && before.any(|it| it.action == "disguise.update")
     }
 
     /// Returns the action for the kind of operation.
@@ -173,7 +191,7 @@ impl<'a> Replay<'a> {
                 (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
                 _ => no(NO_KEY),
             },
-            "disguise.unregister" => Ok(unregister(told)),
+            "disguise.unregister" => self.unregister(told),
             "disguise.hold" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
                 match &told.facts.disguise {
@@ -200,7 +218,9 @@ impl<'a> Replay<'a> {
             "disguise.password" => no(
                 "passwords are not in the log: rekey again with the key, password or token from before it, for the old ones open what is here, and nothing else does",
             ),
-            "disguise.update" => no("its mapping is not in the log: record it again"),
+            "disguise.update" => no(
+                "its mapping is not in the log: record it again after its migration, and replay then what came after it",
+            ),
             // The next sweep destroys what has ended, whatever the log says.
             "disguise.expire" => Ok(ReplayAction::Nothing),
             _ => no("nothing is known of such an operation"),
@@ -220,17 +240,17 @@ impl<'a> Replay<'a> {
     /// Returns the action for a disguise in chunks, which may be done (an apply says so), taken
     /// back whole, ended in the middle, or still going on.
     fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let since = || self.done.iter().skip_while(|it| it.id != told.id);
+        let since = || self.all().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
         let is_back =
-            |it: &&LoggedOperation| it.action == "disguise.reveal" && it.facts.kept == Some(0);
-        let is_over = |it: &&LoggedOperation| {
+            |it: &LoggedOperation| it.action == "disguise.reveal" && it.facts.kept == Some(0);
+        let is_over = |it: &LoggedOperation| {
             it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
         };
         if own().any(is_over) {
             return Ok(ReplayAction::Nothing);
         }
-        let is_ended = |it: &&LoggedOperation| match it.action.as_str() {
+        let is_ended = |it: &LoggedOperation| match it.action.as_str() {
             "disguise.cancel" => it.key == told.key,
             // It goes on without whoever reveals or forgets it, where everybody is meant.
             "disguise.reveal" => told.subject.is_some() && it.key == told.key,
@@ -250,7 +270,7 @@ impl<'a> Replay<'a> {
     /// Returns the action for a reveal. Bringing rows back needs the credential, unless they were
     /// never hidden here.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let own = || self.done.iter().filter(|it| it.key == told.key);
+        let own = || self.all().filter(|it| it.key == told.key);
         let is_done = own().any(|it| it.action == "disguise.apply");
         let is_begun_here = !self.lacks_beginning(told);
         if !is_done && !is_begun_here && told.facts.kept == Some(0) {
@@ -276,7 +296,11 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns the disguises in chunks that an operation ended.
-    fn ends(&self, told: &LoggedOperation, rest: Option<&'static str>) -> Result<Ends, String> {
+    pub(super) fn ends(
+        &self,
+        told: &LoggedOperation,
+        rest: Option<&'static str>,
+    ) -> Result<Ends, String> {
         let facts = &told.facts;
         let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
         let went_on = facts.chunks.as_deref().map(disguises).transpose()?;
@@ -328,7 +352,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The person of an entry, if it is about one who is in the users table.
-    fn whose(&self, told: &LoggedOperation) -> Option<&Value> {
+    pub(super) fn whose(&self, told: &LoggedOperation) -> Option<&Value> {
         told.subject.as_ref().and_then(|it| self.people.get(it))
     }
 
@@ -338,6 +362,9 @@ impl<'a> Replay<'a> {
             return Ok(None);
         };
         let person = self.people.get(subject).cloned();
+        if person.as_ref().is_some_and(Value::is_nobody) {
+            return Err(OF_NOBODY.to_owned());
+        }
         person.map(Some).ok_or_else(|| {
             "nobody whom it could be about is in the users table of this database".to_owned()
         })
@@ -352,8 +379,9 @@ impl<'a> Replay<'a> {
             ..Forgotten::default()
         };
         // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
-        let since = self.done.iter();
-        let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
+        let since = self
+            .all()
+            .skip_while(|it| it.id != told.id && it.key != told.key);
         let is_other = |it: &LoggedOperation| match (&told.subject, &told.facts.public_key) {
             (Some(_), Some(key)) => it.facts.public_key.as_ref() != Some(key),
             _ => false,
@@ -379,128 +407,53 @@ impl<'a> Replay<'a> {
         missing.is_none_or(|it| self.deed(it).is_ok())
     }
 
-    /// Returns whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
-    fn is_made_again(&self, told: &LoggedOperation) -> bool {
-        let covers = |it: &LoggedOperation| {
-            let makes = matches!(
-                &*it.action,
-                "disguise.apply" | "disguise.decay" | "disguise.begin"
-            );
-            let is_theirs = it.subject.is_none()
-                || it.subject == told.subject
-                || self
-                    .whose(it)
-                    .is_some_and(|whose| self.whose(told) == Some(whose));
-            makes && is_theirs && (told.key.is_empty() || told.key == it.key)
-        };
-        let is_missing =
-            |it: &LoggedOperation| self.missing.iter().any(|missing| missing.id == it.id);
-        let is_replayed = |it: &LoggedOperation| {
-            let mut replays = self.done.iter().filter(|it| it.action == "disguise.replay");
-            replays.any(|replay| replay.key == it.key)
-        };
-        let mut before = self.done.iter().take_while(|it| it.id != told.id);
-        before.any(|it| covers(it) && (is_missing(it) || is_replayed(it)))
+    /// Returns all operations done in this database, in the order of the log.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'a LoggedOperation> {
+        self.done.iter().map(|(it, _)| *it)
     }
 
-    /// Returns the action for destroyed records, by their names. A reveal or a new key since the
-    /// backup gave them other names, which only their owner can follow.
-    fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let before = self.missing.iter().take_while(|it| it.id != told.id);
-        let renamed =
-            |it: &LoggedOperation| matches!(&*it.action, "disguise.reveal" | "disguise.key");
-        if before.clone().any(renamed) {
-            return Err(
-                "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it"
-                    .to_owned(),
-            );
+    /// Returns whether the database lacks an operation before `told` that `is_meant`, whatever was
+    /// repeated since. What it lacked already when it went on was never done.
+    pub(super) fn lacks_before(
+        &self,
+        told: &LoggedOperation,
+        is_meant: impl Fn(&LoggedOperation) -> bool,
+    ) -> bool {
+        let before = self.done.iter().take_while(|(it, _)| it.id != told.id);
+        let mut lacks = false;
+        for (it, presence) in before.filter(|(it, _)| it.action != operation::REPLAY) {
+            match presence {
+                Presence::Here | Presence::Followed => lacks = false,
+                Presence::Missing => lacks |= is_meant(it),
+                Presence::Replayed => {}
+            }
         }
-        if told.facts.links_kept {
-            return Err(
-                "other disguises need links of its records, which takes the person's credential of that time: forget it again with it"
-                    .to_owned(),
-            );
-        }
-        if told.facts.destroyed_cut {
-            return Err(TOO_MANY.to_owned());
-        }
-        if told.public_key().is_none() && self.is_made_again(told) {
-            return Err(KEYLESS.to_owned());
-        }
-        match self.forget_again(told)? {
-            ReplayAction::Forget {
-                person,
-                leaver,
-                records,
-                bound,
-                ..
-            } => Ok(ReplayAction::Forget {
-                person,
-                leaver,
-                records,
-                bound,
-                ends: Some(self.ends(told, None)?),
-            }),
-            other => Ok(other),
-        }
+        lacks
     }
 
-    /// Destroys what an entry names, whatever the operation.
-    fn forget_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let Some(records) = &told.facts.destroyed else {
-            return Err(TOO_MANY.to_owned());
+    /// Finds by the key whose registration ends: the account is there again, or was not in the users
+    /// table at all. An entry without a key ended no registration, but marks of disguises in
+    /// chunks: they count for no newcomer, here or there.
+    fn unregister(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let Some(key) = told.public_key() else {
+            return Ok(ReplayAction::Nothing);
         };
-        let person = self.whose(told);
-        Ok(ReplayAction::Forget {
-            person: person.cloned(),
-            leaver: self.leaver(told, person),
-            records: records.iter().cloned().collect(),
-            bound: bound(told)?,
-            ends: None,
-        })
-    }
-
-    /// Returns the person whose registration ended when everything of theirs was forgotten. Older
-    /// entries do not name the key: they count for nobody who registered later.
-    fn leaver(&self, told: &LoggedOperation, person: Option<&Value>) -> Option<Leaver> {
-        if told.action != "disguise.forget" || !told.key.is_empty() {
-            return None;
+        let gave = |it: &LoggedOperation| {
+            it.action == "disguise.key" && it.facts.public_key == told.facts.public_key
+        };
+        if self.lacks_before(told, gave) {
+            return Err(REKEYED.to_owned());
         }
-        let key = told.public_key();
-        let later = self.request.told.iter().skip_while(|it| it.id != told.id);
-        let mut later = later.filter(|it| it.action == "disguise.register");
-        if key.is_none() && later.any(|it| self.whose(it) == person) {
-            return None;
-        }
-        person.cloned().map(|user| Leaver { user, key })
+        Ok(ReplayAction::Unregister(key))
     }
 }
 
-/// Finds by the key whose registration ends: the account is there again, or was not in the users
-/// table at all. An entry without a key ended no registration, but marks of disguises in chunks:
-/// they count for no newcomer, here or there.
-fn unregister<'a>(told: &LoggedOperation) -> ReplayAction<'a> {
-    let key = told.public_key();
-    key.map_or(ReplayAction::Nothing, ReplayAction::Unregister)
-}
-
-/// Returns the holds that may refuse to destroy the records again: after a reveal or a new key,
-/// others are in the place of these records.
-fn bound(told: &LoggedOperation) -> Result<Bound, String> {
-    Ok(match (told.action.as_str(), &told.facts.disguises) {
-        ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),
-        ("disguise.forget", Some(ids)) => Bound::Disguises(disguises(ids)?),
-        ("disguise.reveal" | "disguise.key" | "disguise.password", _) => Bound::Free,
-        _ => Bound::AnyDisguise,
-    })
-}
-
-fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {
+pub(super) fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {
     let ids = ids.iter().map(|id| id.parse());
     let ids: Result<_, Error> = ids.collect();
     ids.map_err(|error| error.to_string())
 }
 
-fn disguise(told: &LoggedOperation) -> Result<DisguiseId, String> {
+pub(super) fn disguise(told: &LoggedOperation) -> Result<DisguiseId, String> {
     told.key.parse().map_err(|error: Error| error.to_string())
 }

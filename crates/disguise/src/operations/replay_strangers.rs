@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::transaction::history::Presence;
 use crate::transaction::operation::{LoggedOperation, OperationId};
 
 /// The keys that the log has of a person.
@@ -39,8 +40,8 @@ impl<'a> ResolvedTable<'a> {
     }
 }
 
-/// Returns those among `done`, each with whether the database has it.
-pub(super) fn strangers(done: &[(&LoggedOperation, bool)]) -> BTreeSet<OperationId> {
+/// Returns those among `done`.
+pub(super) fn strangers(done: &[(&LoggedOperation, Presence)]) -> BTreeSet<OperationId> {
     let mut registered: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (it, _) in done
         .iter()
@@ -52,7 +53,8 @@ pub(super) fn strangers(done: &[(&LoggedOperation, bool)]) -> BTreeSet<Operation
     }
     let mut people: BTreeMap<&str, ResolvedTable<'_>> = BTreeMap::new();
     let mut strange = BTreeSet::new();
-    for (it, is_here) in done {
+    for (it, presence) in done {
+        let is_here = *presence != Presence::Missing;
         let (Some(subject), Some(key)) = (&it.subject, it.facts.public_key.as_deref()) else {
             continue;
         };
@@ -73,11 +75,11 @@ pub(super) fn strangers(done: &[(&LoggedOperation, bool)]) -> BTreeSet<Operation
         match it.action.as_str() {
             "disguise.key" => {
                 if let Some(used) = used {
-                    known.end(used, *is_here);
+                    known.end(used, is_here);
                 }
                 known.begin(key);
             }
-            "disguise.forget" if it.key.is_empty() => known.end(key, *is_here),
+            "disguise.forget" if it.key.is_empty() => known.end(key, is_here),
             _ => known.begin(key),
         }
     }

@@ -18,7 +18,7 @@ use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
-use crate::records::name;
+use crate::records::name::{self, digits};
 use crate::records::principal::{Reach, Reached};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
@@ -182,7 +182,7 @@ impl<D: Database> Reveal<'_, D> {
         leave_out(&mut self.open.database, request.id, whose, &marked, mark)?;
         let destroyed = name::records(&salt, &destroyed);
         self.open
-            .done(asked, payload(&revealed).destroying(&destroyed))?;
+            .done(asked, payload(&revealed, &holder).destroying(&destroyed))?;
         Ok(revealed)
     }
 
@@ -201,7 +201,7 @@ impl<D: Database> Reveal<'_, D> {
         };
         if !meant {
             let nothing = Revealed::default();
-            self.open.done(asked, payload(&nothing))?;
+            self.open.done(asked, payload(&nothing, holder))?;
             return Ok(nothing);
         }
         leave_out(
@@ -215,7 +215,7 @@ impl<D: Database> Reveal<'_, D> {
             found: true,
             ..Revealed::default()
         };
-        self.open.done(asked, payload(&revealed))?;
+        self.open.done(asked, payload(&revealed, holder))?;
         Ok(revealed)
     }
 
@@ -256,8 +256,9 @@ impl<D: Database> Reveal<'_, D> {
 }
 
 /// Returns the fields of the entry of a reveal.
-fn payload(revealed: &Revealed) -> Payload {
+fn payload(revealed: &Revealed, holder: &Holder) -> Payload {
     Payload::new()
+        .with("public_key", digits(&holder.public().encode()))
         .counting("rows", &revealed.restored)
         .counting("values", &revealed.values)
         .counting("deleted", &revealed.deleted)

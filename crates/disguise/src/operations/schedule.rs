@@ -16,7 +16,7 @@ use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order, Scheduled};
 use crate::transaction::transactions::Transactions;
-use crate::transaction::{intent, once};
+use crate::transaction::{intent, once, operation};
 
 /// The most records that one transaction of a sweep destroys.
 pub const SWEEP_RECORDS: u32 = 1_000;
@@ -63,7 +63,7 @@ impl<D: Database> Schedule<'_, D> {
                     what: "a credential is not kept for a disguise that comes later".to_owned(),
                 });
             }
-            request.end()?;
+            request.end_after(due.max(request.time))?;
             let mut disguiser = Disguiser { open, options };
             request.spec.refuse_empty()?;
             let mut planner = disguiser.planner();
@@ -142,8 +142,9 @@ impl<D: Database> Schedule<'_, D> {
                 break;
             }
         }
-        self.transactions.transaction(|open| {
+        self.transactions.tried_in_one(|open| {
             once::remove_over(&mut open.database, time)?;
+            operation::remove_over(&mut open.database, time)?;
             refusal::remove_over(&mut open.database, time)
         })?;
         swept.rowless = rowless(self.transactions)?;

@@ -27,20 +27,32 @@ impl<D: Database> UpdateList<'_, D> {
     ///
     /// # Errors
     /// [`Error::Spec`] when they do not lead to the schema as it is, or a name is known already;
-    /// [`Error::Database`]. Nothing has changed then.
+    /// [`Error::Update`] when an expression can be asked of no rows that are hidden; [`Error::Database`]. Nothing has changed then.
     pub fn record(&mut self, updates: &[Mapping], time: Timestamp) -> Result<(), Error> {
-        let records = updates.iter().map(|mapping| Recorded {
-            name: mapping.name.clone(),
-            mapping: Some(mapping.clone()),
-        });
-        let records: Vec<Recorded> = records.collect();
-        let key = names(&records);
+        let names: Vec<&str> = updates.iter().map(|it| it.name.as_str()).collect();
+        let key = names.join(", ");
         let asked = OperationRequest::new("disguise.update", key, None, time);
         self.transactions.operation_of_all(&asked, |open| {
             open.refresh()?;
+            let known = update::recorded(&mut open.database)?;
+            refuse_unknown_between(updates)?;
+            let (catalog, _) = open.application.described()?;
+            let records = updates.iter().enumerate().map(|(number, mapping)| {
+                let later = updates.get(number.saturating_add(1)..);
+                Recorded::of(mapping, catalog, later.unwrap_or_default())
+            });
+            let records: Vec<Recorded> = records.collect();
             for (number, mapping) in updates.iter().enumerate() {
                 let later = updates.get(number.saturating_add(1)..).unwrap_or_default();
                 refuse_unfit(&open.application, mapping, later)?;
+                let (catalog, _) = open.application.described()?;
+                let before = known
+                    .iter()
+                    .chain(&records)
+                    .take(known.len().saturating_add(number));
+                let before: Vec<&Recorded> = before.collect();
+                let later = records.get(number..).unwrap_or_default();
+                mapping.refuse_unaskable(&mut open.database, catalog, (&before, later))?;
             }
             append(open, &records, &asked)
         })
@@ -55,10 +67,7 @@ impl<D: Database> UpdateList<'_, D> {
             let what = format!("there is no code for update {name}");
             return Err(Error::Value { what });
         }
-        let record = Recorded {
-            name: name.to_owned(),
-            mapping: None,
-        };
+        let record = Recorded::of_code(name);
         let asked = OperationRequest::new("disguise.update", name.to_owned(), None, time);
         self.transactions.operation_of_all(&asked, |open| {
             append(open, std::slice::from_ref(&record), &asked)
@@ -70,19 +79,32 @@ impl<D: Database> UpdateList<'_, D> {
     ///
     /// # Errors
     /// [`Error::Spec`] when it does not lead to the schema as it is, [`Error::Value`] when there is none of this name;
-    /// [`Error::Database`].
+    /// [`Error::Update`] when an expression can be asked of no rows that are hidden; [`Error::Database`].
     pub fn replace(&mut self, mapping: &Mapping, time: Timestamp) -> Result<(), Error> {
         let asked = OperationRequest::new("disguise.update", mapping.name.clone(), None, time);
         self.transactions.operation_of_all(&asked, |open| {
             open.refresh()?;
             refuse_unfit(&open.application, mapping, &[])?;
             let mut all = update::recorded(&mut open.database)?;
-            let place = all.iter_mut().find(|it| it.name == mapping.name);
-            let Some(place) = place else {
+            let place = all.iter().position(|it| it.name == mapping.name);
+            let later = place.and_then(|place| all.get(place.saturating_add(1)..));
+            let Some(later) = later else {
                 let what = format!("there is no update {}", mapping.name);
                 return Err(Error::Value { what });
             };
-            place.mapping = Some(mapping.clone());
+            let later = later.iter().filter_map(|it| it.mapping.clone());
+            let later: Vec<Mapping> = later.collect();
+            let (catalog, _) = open.application.described()?;
+            let anew = Recorded::of(mapping, catalog, &later);
+            for it in all.iter_mut().filter(|it| it.name == mapping.name) {
+                it.clone_from(&anew);
+            }
+            let before: Vec<&Recorded> = all
+                .iter()
+                .take_while(|it| it.name != mapping.name)
+                .collect();
+            let later = all.get(before.len()..).unwrap_or_default();
+            mapping.refuse_unaskable(&mut open.database, catalog, (&before, later))?;
             update::put(&mut open.database, all)?;
             open.done(&asked, Payload::new().with("replaced", true))
         })
@@ -120,6 +142,31 @@ fn refuse_unfit(
     Ok(())
 }
 
+/// Refuses updates of which two make one column by expressions: nothing says which type it had between
+/// them.
+fn refuse_unknown_between(updates: &[Mapping]) -> Result<(), Error> {
+    for (number, mapping) in updates.iter().enumerate() {
+        let later = updates.get(number.saturating_add(1)..).unwrap_or_default();
+        for (table, columns) in mapping.makes() {
+            for column in columns {
+                let makes_it = |it: &&Mapping| {
+                    let mut makes = it.makes().filter(|(to, _)| *to == table);
+                    it.table == table && makes.any(|(_, mut all)| all.any(|it| it == column))
+                };
+                if let Some(again) = later.iter().find(makes_it) {
+                    let what = format!(
+                        "makes column {column} of {table}, which update {} makes again, so that nothing says its type between the two: record each after its own migration, before the next",
+                        again.name
+                    );
+                    let place = format!("update {}", mapping.name);
+                    return Err(SpecError::new(place, what).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn append<D: Database>(
     open: &mut Transactions<D>,
     records: &[Recorded],
@@ -135,16 +182,8 @@ fn append<D: Database>(
             let what = format!("update {} is recorded already", record.name);
             return Err(Error::Value { what });
         }
-        all.push(Recorded {
-            name: record.name.clone(),
-            mapping: record.mapping.clone(),
-        });
+        all.push(record.clone());
     }
     update::put(&mut open.database, all)?;
     open.done(asked, Payload::new())
-}
-
-fn names(records: &[Recorded]) -> String {
-    let names: Vec<&str> = records.iter().map(|it| it.name.as_str()).collect();
-    names.join(", ")
 }

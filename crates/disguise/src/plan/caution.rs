@@ -25,6 +25,7 @@ impl ResolvedSchema {
         for table in touched.into_iter().filter_map(|name| self.table(name)) {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
+            cautions.extend(of_places(table).filter(|_| removes(&table.name)));
             cautions.extend(self.of_emptied(table, spec));
             let unlike = self.all_unlike(dialect, table).into_iter();
             cautions.extend(unlike.map(|it| it.caution()));
@@ -42,6 +43,7 @@ impl ResolvedSchema {
                 cautions.extend(of_placeholders(table));
             }
         }
+        cautions.extend(self.of_hidden(&removes));
         cautions.extend(self.of_closed_circles(&removes));
         cautions.extend(
             users
@@ -49,6 +51,22 @@ impl ResolvedSchema {
                 .flat_map(|_| self.of_unnamed(removes(&self.pseudo.table))),
         );
         cautions
+    }
+
+    /// Cautions about tables whose foreign keys the account may not see, where rows of others go.
+    fn of_hidden(&self, removes: &impl Fn(&str) -> bool) -> Vec<String> {
+        if !self.tables.keys().any(|name| removes(name)) {
+            return Vec::new();
+        }
+        let tables = self.tables.values();
+        let hiding = tables.filter(|it| it.catalog.has(Property::HidesColumns));
+        let sentence = |it: &ResolvedTable| {
+            format!(
+                "the account may not see the foreign keys of {}, and by one with ON DELETE CASCADE its rows would go for good; let it SELECT from the whole table",
+                it.name
+            )
+        };
+        hiding.map(sentence).collect()
     }
 
     /// Cautions about rows that may come to refer to a placeholder without a declared owner. Users
@@ -133,6 +151,15 @@ fn of_versions(table: &ResolvedTable) -> Option<String> {
     table.catalog.has(Property::KeepsVersions).then(|| {
         format!(
             "table {} keeps former versions of its rows, in which what is hidden can be read until they are deleted (DELETE HISTORY)",
+            table.name
+        )
+    })
+}
+
+fn of_places(table: &ResolvedTable) -> Option<String> {
+    table.catalog.has(Property::FoundByPlace).then(|| {
+        format!(
+            "table {} has no INTEGER PRIMARY KEY, and a virtual table finds its rows by their rowid: a row that comes back has another, so rebuild the virtual table after each reveal",
             table.name
         )
     })

@@ -36,6 +36,15 @@ impl PlanContext<'_> {
         if table.identity.is_empty() {
             return Err(format!("table {name} has no identifying columns"));
         }
+        let is_unfindable = |name: &&String| {
+            let column = table.catalog.column(name);
+            column.is_some_and(|it| !it.finds_rows())
+        };
+        if let Some(column) = table.identity.iter().find(is_unfindable) {
+            return Err(format!(
+                "the rows of {name} are identified by {column}, by whose type no statement finds them; give them a key of another type, or name another under identity"
+            ));
+        }
         if table.catalog.has_heirs {
             return Err(format!(
                 "other tables inherit from {name}, and a row of theirs may have the key of one of its own; detach them (ALTER TABLE ... NO INHERIT), or make them partitions"

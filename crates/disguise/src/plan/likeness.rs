@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::step::{PlanContext, SCOPE};
 use crate::database::column::Affinity;
+use crate::database::declaration::letters;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
@@ -38,17 +39,6 @@ impl Class {
     }
 }
 
-/// Returns the type of a column with its collation, as a table made for its values declares it.
-pub(crate) fn declared(dialect: Dialect, column: &Column) -> String {
-    let collation = match (dialect, &column.collation) {
-        (_, None) => String::new(),
-        (Dialect::Sqlite, Some(it)) => format!(" COLLATE {}", dialect.quote(it)),
-        (Dialect::Postgres, Some(it)) => format!(" COLLATE {it}"),
-        (Dialect::Mysql, Some(it)) => format!(" CHARACTER SET {} COLLATE {it}", letters(it)),
-    };
-    format!("{}{collation}", column.declared)
-}
-
 /// Returns `value` with the type and the collation of a column of texts, without a length. On
 /// `PostgreSQL` the column may have any type.
 fn in_form_of(dialect: Dialect, column: &Column, value: &str) -> String {
@@ -60,13 +50,6 @@ fn in_form_of(dialect: Dialect, column: &Column, value: &str) -> String {
         (Dialect::Postgres, Some(it)) => format!("{value}::{} COLLATE {it}", unbounded(column)),
         _ => value.to_owned(),
     }
-}
-
-/// Returns the character set of a collation of `MariaDB`.
-fn letters(collation: &str) -> &str {
-    collation
-        .split_once('_')
-        .map_or(collation, |(letters, _)| letters)
 }
 
 /// Returns the class of a column. On `SQLite` it is the affinity.

@@ -209,6 +209,11 @@ impl PlanContext<'_> {
                 "row-level security hides rows of {name} from the account of the database; use one that sees them all: the owner of the table, unless the security is forced on it, too, or one with BYPASSRLS"
             ));
         }
+        if table.catalog.has(Property::HidesColumns) {
+            return Err(format!(
+                "the account of the database may not see all columns and keys of {name}, and what it does not see would be lost; let it SELECT from the whole table"
+            ));
+        }
         let is_written = |key: &&String| table.catalog.column(key).is_some();
         if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
             return Err(format!(

@@ -6,11 +6,15 @@ use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
 use super::repeat::{Values, Writer};
-use super::section::{Change, Copied, Modified, PrincipalKind, Section, SpeaksFor};
+use super::section::{PrincipalKind, Section, SpeaksFor};
+use super::section_bytes::{
+    decode_section, encode_section, encode_shape, encode_shapes, take_shape, take_shapes,
+};
+use super::shape::{ShapeId, ShapeOf};
 use super::unawaited::Unawaited;
 use crate::crypto::record_key::RecordKey;
 use crate::crypto::suite::{PublicKey, Suite};
-use crate::database::value::{Value, put_bytes, take_bytes, take_text};
+use crate::database::value::{Value, put_bytes, put_count, take_bytes, take_text};
 use crate::records::succession::Fingerprint;
 
 /// The version of the bag's form, in which every public key is one of X25519.
@@ -23,6 +27,8 @@ const BAG_VERSION_OF_NOBODY: u8 = 4;
 const BAG_VERSION_OF_KEYS: u8 = 5;
 /// The version that also names the rows for which removed rows do not wait.
 const BAG_VERSION_OF_UNAWAITED: u8 = 6;
+/// The version that also says of which shape the tables were.
+const BAG_VERSION_OF_SHAPES: u8 = 7;
 /// The most entries a list in a bag may have.
 pub(super) const LIST_MAX: usize = 1 << 28;
 /// The least padded length.
@@ -73,11 +79,24 @@ impl Bag {
         self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
     }
 
+    /// Returns the shapes that it names.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = &ShapeOf> {
+        let sections = self.sections.iter().map(|it| &it.shape);
+        sections.chain(self.unawaited.iter().map(|it| &it.shape))
+    }
+
+    pub(super) fn shapes_mut(&mut self) -> impl Iterator<Item = &mut ShapeOf> {
+        let sections = self.sections.iter_mut().map(|it| &mut it.shape);
+        sections.chain(self.unawaited.iter_mut().map(|it| &mut it.shape))
+    }
+
     /// Returns the oldest version that has a place for everything in it.
     fn version(&self) -> u8 {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
-        if !self.unawaited.is_empty() {
+        if self.shapes().any(|it| it.id().is_some()) {
+            BAG_VERSION_OF_SHAPES
+        } else if !self.unawaited.is_empty() {
             BAG_VERSION_OF_UNAWAITED
         } else if !self.named.is_empty() {
             BAG_VERSION_OF_KEYS
@@ -114,9 +133,17 @@ impl Bag {
             put_varint(&mut out, u64::from(link.index));
             out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
         }
+        let shapes: BTreeSet<ShapeId> = self.shapes().filter_map(ShapeOf::id).collect();
+        let shapes: Vec<ShapeId> = shapes.into_iter().collect();
+        if version >= BAG_VERSION_OF_SHAPES {
+            encode_shapes(&shapes, &mut out);
+        }
         put_count(&mut out, self.sections.len());
         for section in &self.sections {
             encode_section(section, &mut values, &mut out);
+            if version >= BAG_VERSION_OF_SHAPES {
+                encode_shape(&section.shape, &shapes, &mut out);
+            }
         }
         if version >= BAG_VERSION_OF_NOBODY {
             put_count(&mut out, self.nobody.len());
@@ -135,6 +162,9 @@ impl Bag {
             put_count(&mut out, self.unawaited.len());
             for rows in &self.unawaited {
                 rows.encode(&mut values, &mut out);
+                if version >= BAG_VERSION_OF_SHAPES {
+                    encode_shape(&rows.shape, &shapes, &mut out);
+                }
             }
         }
         out.push(1);
@@ -151,30 +181,27 @@ impl Bag {
             BAG_VERSION_OF_SUITES
             | BAG_VERSION_OF_NOBODY
             | BAG_VERSION_OF_KEYS
-            | BAG_VERSION_OF_UNAWAITED => false,
+            | BAG_VERSION_OF_UNAWAITED
+            | BAG_VERSION_OF_SHAPES => false,
             _ => return Err(reader.error("has an unknown version")),
         };
         let seed = RecordKey::new(reader.array()?);
         let mut values = Values::default();
-        let count = reader.length(LIST_MAX)?;
-        let mut principals = Vec::new();
-        for _ in 0..count {
-            let id = values.take(&mut reader)?;
-            let public = if plain {
-                PublicKey::X25519(reader.array()?)
-            } else {
-                PublicKey::decode(take_bytes(&mut reader)?)
-                    .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
-            };
-            let standing = PrincipalKind::from_code(reader.u8()?.into())
-                .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
-            principals.push((id, public, standing));
-        }
+        let principals = take_principals(&mut reader, &mut values, plain)?;
         let speaks_for = take_links(&mut reader, &mut values)?;
+        let shapes = if version >= BAG_VERSION_OF_SHAPES {
+            take_shapes(&mut reader)?
+        } else {
+            Vec::new()
+        };
         let count = reader.length(LIST_MAX)?;
         let mut sections = Vec::new();
         for _ in 0..count {
-            sections.push(decode_section(&mut reader, &mut values)?);
+            let mut section = decode_section(&mut reader, &mut values)?;
+            if version >= BAG_VERSION_OF_SHAPES {
+                section.shape = take_shape(&mut reader, &shapes)?;
+            }
+            sections.push(section);
         }
         let (mut nobody, mut named) = (BTreeSet::new(), BTreeMap::new());
         if version >= BAG_VERSION_OF_NOBODY {
@@ -186,13 +213,18 @@ impl Bag {
         let mut unawaited = Vec::new();
         if version >= BAG_VERSION_OF_UNAWAITED {
             for _ in 0..reader.length(LIST_MAX)? {
-                unawaited.push(Unawaited::decode(&mut reader, &mut values)?);
+                let mut rows = Unawaited::decode(&mut reader, &mut values)?;
+                if version >= BAG_VERSION_OF_SHAPES {
+                    rows.shape = take_shape(&mut reader, &shapes)?;
+                }
+                unawaited.push(rows);
             }
         }
         let is_short = match version {
             BAG_VERSION_OF_NOBODY => nobody.is_empty(),
             BAG_VERSION_OF_KEYS => named.is_empty(),
             BAG_VERSION_OF_UNAWAITED => unawaited.is_empty(),
+            BAG_VERSION_OF_SHAPES => shapes.is_empty(),
             _ => false,
         };
         if is_short {
@@ -211,6 +243,29 @@ impl Bag {
             unawaited,
         })
     }
+}
+
+/// Reads the principals; plain public keys are of X25519.
+fn take_principals(
+    reader: &mut Reader<'_>,
+    values: &mut Values,
+    plain: bool,
+) -> Result<Vec<(Value, PublicKey, PrincipalKind)>, DecodeError> {
+    let count = reader.length(LIST_MAX)?;
+    let mut principals = Vec::new();
+    for _ in 0..count {
+        let id = values.take(reader)?;
+        let public = if plain {
+            PublicKey::X25519(reader.array()?)
+        } else {
+            PublicKey::decode(take_bytes(reader)?)
+                .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
+        };
+        let standing = PrincipalKind::from_code(reader.u8()?.into())
+            .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
+        principals.push((id, public, standing));
+    }
+    Ok(principals)
 }
 
 /// Reads the speaks-for records.
@@ -265,159 +320,6 @@ fn take_named(reader: &mut Reader<'_>) -> Result<BTreeMap<Vec<u8>, Fingerprint>,
     Ok(named)
 }
 
-fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut Vec<u8>) {
-    values.begin();
-    put_varint(out, u64::from(section.step));
-    put_bytes(out, section.table.as_bytes());
-    match &section.change {
-        Change::Removed { columns, rows } => {
-            out.push(0);
-            put_names(out, columns);
-            put_count(out, rows.len());
-            for row in rows {
-                values.row(row.iter(), out);
-            }
-        }
-        Change::Copied {
-            departed,
-            columns,
-            rows,
-        } => {
-            out.push(if *departed { 4 } else { 1 });
-            put_names(out, columns);
-            put_count(out, rows.len());
-            for copy in rows {
-                out.extend_from_slice(&copy.version.to_le_bytes());
-                values.row(copy.row.iter(), out);
-            }
-        }
-        Change::Modified {
-            identity,
-            column,
-            rows,
-        } => {
-            out.push(2);
-            encode_rows((identity, column), rows, values, out);
-        }
-        Change::Decorrelated {
-            identity,
-            column,
-            rows,
-        } => {
-            out.push(3);
-            encode_rows((identity, column), rows, values, out);
-        }
-    }
-}
-
-fn encode_rows<'v>(
-    (identity, column): (&[String], &str),
-    rows: &'v [Modified],
-    values: &mut Writer<'v>,
-    out: &mut Vec<u8>,
-) {
-    put_names(out, identity);
-    put_bytes(out, column.as_bytes());
-    put_count(out, rows.len());
-    for row in rows {
-        let cells = [&row.before, &row.after];
-        values.row(row.identity.iter().chain(cells), out);
-    }
-}
-
-fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Section, DecodeError> {
-    let step =
-        u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
-    let table = take_text(reader)?;
-    values.begin();
-    let change = match reader.u8()? {
-        0 => {
-            let columns = take_names(reader)?;
-            let count = reader.length(LIST_MAX)?;
-            let mut rows = Vec::new();
-            for _ in 0..count {
-                rows.push(values.row(reader, columns.len())?);
-            }
-            Change::Removed { columns, rows }
-        }
-        kind @ (1 | 4) => {
-            let columns = take_names(reader)?;
-            let count = reader.length(LIST_MAX)?;
-            let mut rows = Vec::new();
-            for _ in 0..count {
-                let version = reader.u64()?;
-                let row = values.row(reader, columns.len())?;
-                rows.push(Copied { version, row });
-            }
-            Change::Copied {
-                departed: kind == 4,
-                columns,
-                rows,
-            }
-        }
-        2 => {
-            let ColumnRows {
-                identity,
-                column,
-                rows,
-            } = decode_rows(reader, values)?;
-            Change::Modified {
-                identity,
-                column,
-                rows,
-            }
-        }
-        3 => {
-            let ColumnRows {
-                identity,
-                column,
-                rows,
-            } = decode_rows(reader, values)?;
-            Change::Decorrelated {
-                identity,
-                column,
-                rows,
-            }
-        }
-        _ => return Err(reader.error("has an unknown kind of change")),
-    };
-    Ok(Section {
-        step,
-        table,
-        change,
-    })
-}
-
-/// Rows of which one column was overwritten.
-struct ColumnRows {
-    identity: Vec<String>,
-    column: String,
-    rows: Vec<Modified>,
-}
-
-fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<ColumnRows, DecodeError> {
-    let identity = take_names(reader)?;
-    let column = take_text(reader)?;
-    let count = reader.length(LIST_MAX)?;
-    let mut rows = Vec::new();
-    for _ in 0..count {
-        let mut row = values.row(reader, identity.len().saturating_add(2))?;
-        let (Some(after), Some(before)) = (row.pop(), row.pop()) else {
-            return Err(reader.error("has a row without values"));
-        };
-        rows.push(Modified {
-            identity: row,
-            before,
-            after,
-        });
-    }
-    Ok(ColumnRows {
-        identity,
-        column,
-        rows,
-    })
-}
-
 pub(super) fn put_names(out: &mut Vec<u8>, names: &[String]) {
     put_count(out, names.len());
     for name in names {
@@ -428,10 +330,6 @@ pub(super) fn put_names(out: &mut Vec<u8>, names: &[String]) {
 pub(super) fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
     let count = reader.length(4_096)?;
     (0..count).map(|_| take_text(reader)).collect()
-}
-
-pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
-    put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
 }
 
 /// Returns the size class of `bytes`: at most about 12 % more, and few distinct lengths (the Padme
@@ -448,6 +346,7 @@ fn padded_bytes(bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::section::{Change, Copied};
     use super::*;
     use crate::crypto::SecretKey;
     use crate::records::samples::full_bag;
@@ -523,11 +422,13 @@ mod tests {
                     table: "albums".into(),
                     columns: vec!["id".into()],
                     keys: vec![vec![Value::Int(1)], vec![Value::Int(2)]],
+                    shape: ShapeOf::None,
                 },
                 Unawaited {
                     table: "rooms".into(),
                     columns: vec!["house".into(), "number".into()],
                     keys: vec![vec![Value::from("x"), Value::Int(1)]],
+                    shape: ShapeOf::None,
                 },
             ];
             let bytes = bag.encode();
@@ -545,6 +446,30 @@ mod tests {
         assert_eq!(bytes[0], 2);
         bytes[0] = 6;
         assert!(Bag::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_bag_that_names_shapes_comes_back_and_takes_no_other_order() {
+        let mut bag = full_bag();
+        bag.sections[0].shape = ShapeOf::Named([9; 16]);
+        bag.sections[1].shape = ShapeOf::Named([8; 16]);
+        bag.sections[3].shape = ShapeOf::Named([9; 16]);
+        bag.unawaited = vec![Unawaited {
+            table: "albums".into(),
+            columns: vec!["id".into()],
+            keys: vec![vec![Value::Int(1)]],
+            shape: ShapeOf::Named([8; 16]),
+        }];
+        let bytes = bag.encode();
+        assert_eq!(bytes[0], BAG_VERSION_OF_SHAPES);
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+        (0..bytes.len()).for_each(|at| drop(Bag::decode(&bytes[..at])));
+        let at = bytes.windows(16).position(|it| it == [8; 16]).unwrap();
+        for place in [at, at - 1] {
+            let mut turned = bytes.clone();
+            turned[place] = 10;
+            assert!(Bag::decode(&turned).is_err());
+        }
     }
 
     /// Such rows take no bytes, so that a few bytes could ask for hundreds of millions of them.
@@ -566,6 +491,7 @@ mod tests {
                 step: 0,
                 table: "notes".into(),
                 change,
+                shape: ShapeOf::None,
             }];
             let refused = Bag::decode(&bag.encode()).unwrap_err().to_string();
             assert!(refused.contains("without columns"), "{refused}");

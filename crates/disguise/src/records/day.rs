@@ -23,6 +23,12 @@ impl Day {
         self.0
     }
 
+    /// Returns the day of `time`.
+    pub(crate) fn of(time: Timestamp) -> Self {
+        let day = time.nanoseconds().div_euclid(DAY_NANOSECONDS);
+        Self(u32::try_from(day).unwrap_or(0))
+    }
+
     /// Returns the first beginning of a day that is not before `time`.
     pub(crate) fn not_before(time: Timestamp) -> Self {
         let past = time.nanoseconds().rem_euclid(DAY_NANOSECONDS) > 0;

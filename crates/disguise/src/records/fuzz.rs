@@ -5,6 +5,7 @@ use crate::crypto::record_key::RecordKey;
 use crate::database::value::Value;
 use crate::records::bag::Bag;
 use crate::records::locator::{Locator, OWNER_BYTES};
+use crate::records::shape::ShapeOf;
 use crate::records::unawaited::Unawaited;
 
 /// Reads a bag and encodes it again; nothing where it is refused.
@@ -30,13 +31,19 @@ pub fn bags() -> Vec<Vec<u8>> {
         table: "rooms".into(),
         columns: vec!["house".into(), "number".into()],
         keys: vec![vec![Value::from("x"), Value::Int(1)]],
+        shape: ShapeOf::None,
     }];
+    let mut of_shapes = of_unawaited.clone();
+    for (shape, id) in of_shapes.shapes_mut().skip(1).zip([3, 4, 3, 4]) {
+        *shape = ShapeOf::Named([id; 16]);
+    }
     [
         full_bag(),
         of_nobody,
         of_keys,
         of_keys_alone,
         of_unawaited,
+        of_shapes,
         Bag::empty(RecordKey::new([8; 32])),
     ]
     .map(|bag| bag.encode())

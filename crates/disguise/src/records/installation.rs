@@ -83,6 +83,11 @@ fn is_salt_marked(database: &mut dyn Database) -> Result<bool, Error> {
     Ok(!marks.is_empty())
 }
 
+/// Returns whether this program, or one with the same tables, has prepared the database.
+pub(crate) fn is_current(database: &mut dyn Database) -> Result<bool, Error> {
+    Ok(setting(database, LAYOUT)? == Some(layout_of(database.dialect())))
+}
+
 /// Refuses a database that has lost one of the tables.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ pub(crate) mod installation;
 pub(crate) mod locator;
 pub(crate) mod name;
 mod named;
+pub(crate) mod placeholder_succession;
 pub(crate) mod principal;
 pub(crate) mod receipt;
 pub(crate) mod refusal;
@@ -25,7 +26,9 @@ pub(crate) mod repeat;
 #[cfg(any(test, feature = "fuzz"))]
 mod samples;
 pub(crate) mod section;
+mod section_bytes;
 pub(crate) mod settings;
+pub(crate) mod shape;
 pub(crate) mod share;
 pub(crate) mod store;
 pub(crate) mod stored;

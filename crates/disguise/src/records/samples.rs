@@ -11,6 +11,7 @@ use crate::records::locator::{Locator, OWNER_BYTES};
 use crate::records::section::{
     Change, Copied, Modified, Origin, PrincipalKind, Section, SpeaksFor,
 };
+use crate::records::shape::ShapeOf;
 
 /// A bag with a section of each kind.
 pub(super) fn full_bag() -> Bag {
@@ -23,6 +24,7 @@ pub(super) fn full_bag() -> Bag {
         step,
         table: "posts".to_owned(),
         change,
+        shape: ShapeOf::None,
     };
     let columns = vec!["id".to_owned(), "text".to_owned()];
     let identity = vec!["id".to_owned()];

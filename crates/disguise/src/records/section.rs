@@ -1,7 +1,13 @@
 //! Sections: the records of one principal and one disguise that a reveal needs, kept in a bag.
 
+use std::sync::Arc;
+
+use crate::database::Column;
 use crate::database::value::Value;
 use crate::records::day::Day;
+use crate::records::shape::ShapeOf;
+use crate::schema::ResolvedTable;
+use crate::statements::row::picked;
 
 /// Set in the step of removed rows that an update split from a row of the users table: they share
 /// the fate of that row.
@@ -14,6 +20,8 @@ pub(crate) struct Section {
     pub(crate) step: u32,
     pub(crate) table: String,
     pub(crate) change: Change,
+    /// The columns of the table when the change was made. Records of programs before have none.
+    pub(crate) shape: ShapeOf,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -53,12 +61,156 @@ impl Change {
             Self::Modified { rows, .. } | Self::Decorrelated { rows, .. } => rows.len(),
         }
     }
+
+    /// Returns the identities of the rows; of whole rows the values of the columns `key`.
+    pub(crate) fn identities(&self, key: &[String]) -> Vec<Vec<Value>> {
+        match self {
+            Self::Removed { columns, rows } => {
+                rows.iter().map(|row| picked(columns, row, key)).collect()
+            }
+            Self::Copied { columns, rows, .. } => {
+                let rows = rows.iter();
+                rows.map(|it| picked(columns, &it.row, key)).collect()
+            }
+            Self::Modified { rows, .. } | Self::Decorrelated { rows, .. } => {
+                rows.iter().map(|it| it.identity.clone()).collect()
+            }
+        }
+    }
+
+    /// Keeps those rows for which `keeps` is true, which is asked once for each in order.
+    fn retain(&mut self, mut keeps: impl FnMut() -> bool) {
+        match self {
+            Self::Removed { rows, .. } => rows.retain(|_| keeps()),
+            Self::Copied { rows, .. } => rows.retain(|_| keeps()),
+            Self::Modified { rows, .. } | Self::Decorrelated { rows, .. } => {
+                rows.retain(|_| keeps());
+            }
+        }
+    }
+
+    /// Returns the columns whose values it has.
+    fn columns(&self) -> impl Iterator<Item = &String> {
+        let (columns, column) = match self {
+            Self::Removed { columns, .. } | Self::Copied { columns, .. } => (columns, None),
+            Self::Modified {
+                identity, column, ..
+            }
+            | Self::Decorrelated {
+                identity, column, ..
+            } => (identity, Some(column)),
+        };
+        columns.iter().chain(column)
+    }
 }
 
 /// Whole rows of a section.
 pub(crate) type WholeRows<'s> = Box<dyn Iterator<Item = &'s [Value]> + 's>;
 
 impl Section {
+    /// Creates the section of a change to `table`.
+    pub(crate) fn new(step: u32, table: &ResolvedTable, change: Change) -> Self {
+        Self {
+            shape: ShapeOf::Known(Arc::clone(table.shape())),
+            step,
+            table: table.name.clone(),
+            change,
+        }
+    }
+
+    /// Returns the columns of the change that may be of another family now, as they were, if that is
+    /// known, and as they are.
+    fn doubtful<'s>(
+        &'s self,
+        table: &'s ResolvedTable,
+    ) -> Vec<(&'s String, Option<&'s Column>, &'s Column)> {
+        if self.shape.id() == Some(table.shape().id) {
+            return Vec::new();
+        }
+        let columns = self.change.columns();
+        let columns = columns.filter_map(|name| {
+            let (was, now) = (self.shape.column(name), table.catalog.column(name)?);
+            let is_same =
+                was.is_some_and(|it| it.family(table.dialect) == now.family(table.dialect));
+            (!is_same).then_some((name, was, now))
+        });
+        columns.collect()
+    }
+
+    /// Returns for each of the first `most` rows the column by whose value it waits for an update;
+    /// nothing where no row does.
+    fn waiting(&self, table: &ResolvedTable, most: usize) -> Option<Vec<Option<String>>> {
+        let doubtful = self.doubtful(table);
+        let by = |name: &String, value: &Value| {
+            let mut found = doubtful.iter().filter(|(it, ..)| *it == name);
+            found
+                .any(|(_, was, now)| now.awaits_update(table.dialect, *was, value))
+                .then(|| name.clone())
+        };
+        if doubtful.is_empty() {
+            return None;
+        }
+        let of_row = |columns: &[String], row: &[Value]| {
+            let mut cells = columns.iter().zip(row);
+            cells.find_map(|(name, value)| by(name, value))
+        };
+        Some(match &self.change {
+            Change::Removed { columns, rows } => rows
+                .iter()
+                .take(most)
+                .map(|row| of_row(columns, row))
+                .collect(),
+            Change::Copied { columns, rows, .. } => rows
+                .iter()
+                .take(most)
+                .map(|it| of_row(columns, &it.row))
+                .collect(),
+            Change::Modified {
+                identity,
+                column,
+                rows,
+            }
+            | Change::Decorrelated {
+                identity,
+                column,
+                rows,
+            } => {
+                let of_value = |row: &Modified| {
+                    let of_key = of_row(identity, &row.identity);
+                    of_key
+                        .or_else(|| by(column, &row.before))
+                        .or_else(|| by(column, &row.after))
+                };
+                rows.iter().take(most).map(of_value).collect()
+            }
+        })
+    }
+
+    /// Returns the column by whose value the rows wait for an update. All or none of them do, see
+    /// [`Self::apart`].
+    pub(crate) fn waits_by(&self, table: &ResolvedTable) -> Option<String> {
+        self.waiting(table, 1)?.into_iter().next()?
+    }
+
+    /// Returns the rows that wait for an update apart from the others.
+    pub(crate) fn apart(self, table: &ResolvedTable) -> Vec<Self> {
+        let Some(waiting) = self.waiting(table, usize::MAX) else {
+            return vec![self];
+        };
+        let waits = |it: &Option<String>| it.is_some();
+        if waiting.iter().all(waits) || !waiting.iter().any(waits) {
+            return vec![self];
+        }
+        let (mut free, mut rest) = (self.clone(), self);
+        let mut of_row = waiting.iter();
+        free.change
+            .retain(|| of_row.next().is_some_and(Option::is_none));
+        let mut of_row = waiting.iter();
+        rest.change
+            .retain(|| of_row.next().is_some_and(Option::is_some));
+        vec![free, rest]
+    }
+
     /// Returns the whole rows with their columns, if it contains whole rows.
     pub(crate) fn whole_rows(&self) -> Option<(&[String], WholeRows<'_>)> {
         match &self.change {

@@ -15,6 +15,7 @@ use crate::records::deadline::{self, Record};
 use crate::records::forgotten::{self, ANY_MAILBOX};
 use crate::records::locator::{Locator, PARTS_MAX};
 use crate::records::section::Section;
+use crate::records::shape;
 use crate::records::stored::{Found, Stage, Stored, mailbox, owner_tag, part_id};
 use crate::records::tables::FORGOTTEN;
 use crate::records::tables::{BAGS, LOCATORS, bytes, uninstalled};
@@ -43,6 +44,7 @@ pub(crate) fn put_bags(
     salt: &[u8],
     stored: &[Stored<'_>],
 ) -> Result<(), Error> {
+    shape::put(database, stored.iter().map(|it| it.bag))?;
     let mut locators = Vec::with_capacity(stored.len());
     let mut deadlines = Vec::new();
     for run in runs(stored, 16) {
@@ -126,7 +128,7 @@ pub(crate) struct MailboxKey<'k> {
 }
 
 /// Opens every locator in the mailboxes that belongs to one of `keys`. Forgotten ones that were put
-/// back are left out.
+/// back are left out, and of several that lead to one record all but one.
 pub(crate) fn locators(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -165,6 +167,7 @@ pub(crate) fn locators(
             }
         }
     }
+    let mut met = BTreeSet::new();
     for (row, mailbox, sealed) in sealed {
         let owner = owners.get(&mailbox);
         let Some((index, key)) = owner.and_then(|at| Some((*at, keys.get(*at)?))) else {
@@ -180,10 +183,10 @@ pub(crate) fn locators(
         let Ok(locator) = Locator::decode(&content) else {
             continue;
         };
-        if !located
-            .forgotten
-            .contains(&forgotten::bag_name(salt, &locator.key)?)
-        {
+        let name = forgotten::bag_name(salt, &locator.key)?;
+        let is_forgotten = located.forgotten.contains(&name);
+        // A row that somebody doubled leads to the same record.
+        if !is_forgotten && met.insert((index, name)) {
             let found = Found {
                 row,
                 mailbox,

@@ -16,7 +16,11 @@ const NAME_BYTES: usize = 16;
 /// The key of the names of people in the entries of a log. It is derived from the key of the log.
 /// The names reveal nothing to a reader of the database with its salt, and nothing to a reader of
 /// the log alone.
-pub struct SubjectKey(Zeroizing<[u8; KEY_BYTES]>);
+pub struct SubjectKey {
+    key: Zeroizing<[u8; KEY_BYTES]>,
+    /// The identity of the log among those of the same key.
+    log: Vec<u8>,
+}
 
 impl SubjectKey {
     /// Derives the key for a log whose own key, which nobody can guess, is `secret`.
@@ -24,8 +28,24 @@ impl SubjectKey {
         let mut hash = Sha256::new();
         hash.update(b"probity disguise subject key\0");
         hash.update(secret);
-        Self(Zeroizing::new(hash.finalize().into()))
+        Self {
+            key: Zeroizing::new(hash.finalize().into()),
+            log: Vec::new(),
+        }
     }
+
+    /// Says which log it is of those that have the same key, by an identity that no other has.
+    #[must_use]
+    pub fn in_log(mut self, identity: &[u8]) -> Self {
+        self.log = identity.to_vec();
+        self
+    }
+}
+
+/// The names of a log in a database.
+pub(crate) struct LogNames {
+    pub(crate) present: [u8; NAME_BYTES],
+    pub(crate) former: [u8; NAME_BYTES],
 }
 
 /// The names of people in the current log.
@@ -41,8 +61,20 @@ impl Naming {
         let mut person = Vec::new();
         put_bytes(&mut person, salt);
         put_bytes(&mut person, principal);
-        let name: [u8; NAME_BYTES] = derive(&key.0, b"subject", &person)?;
+        let name: [u8; NAME_BYTES] = derive(&key.key, b"subject", &person)?;
         Ok(digits(&name))
+    }
+
+    /// Returns the name of the log, if it has a key of its own, and the one that it had before names
+    /// told logs of one key apart.
+    pub(crate) fn log(&self) -> Result<Option<LogNames>, Error> {
+        let Some(key) = &self.0 else {
+            return Ok(None);
+        };
+        Ok(Some(LogNames {
+            present: derive(&key.key, b"log", &key.log)?,
+            former: derive(&key.key, b"log", b"")?,
+        }))
     }
 
     /// Returns all names that the log may have for a principal: the present one, and the one in

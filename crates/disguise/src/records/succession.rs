@@ -10,17 +10,18 @@ use crate::crypto::{KEY_BYTES, derive, derive_salted, open_alone, random, seal_a
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::placeholder_succession;
 use crate::records::tables::{SUCCESSIONS, bytes, uninstalled};
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::{insert_all, select_keys};
 
 /// Bytes of the name of a replaced key.
-const NAME_BYTES: usize = 16;
+pub(super) const NAME_BYTES: usize = 16;
 /// Bytes drawn for each row.
-const DRAWN_BYTES: usize = 16;
+pub(super) const DRAWN_BYTES: usize = 16;
 /// The most changes of a key that are followed. Whoever changed the key more often since a row went
 /// counts as away there.
-const CHANGES_MAX: usize = 4_096;
+pub(super) const CHANGES_MAX: usize = 4_096;
 
 /// A salted hash of a public key: by it a record knows whom its rows name.
 pub(crate) type Fingerprint = [u8; KEY_BYTES];
@@ -43,21 +44,40 @@ pub(crate) fn put<'k>(
     changed: impl Iterator<Item = (&'k PublicKey, &'k PublicKey)>,
 ) -> Result<(), Error> {
     let mut rows = BTreeMap::new();
+    let mut pairs = Vec::new();
     for (former, new) in changed {
-        let former = fingerprint(salt, former);
-        let name = name(&former)?;
-        let drawn: [u8; DRAWN_BYTES] = random()?;
-        let mut sealed = fingerprint(salt, new).to_vec();
-        let key = key(&drawn, &former)?;
-        seal_alone(&key, &name, &mut sealed)?;
-        rows.insert(name, [drawn.as_slice(), &sealed].concat());
+        let (former, new) = (fingerprint(salt, former), fingerprint(salt, new));
+        let (name, stored) = sealed(&former, new.to_vec())?;
+        rows.insert(name, stored);
+        pairs.push((former, new));
     }
     // A database that a program before prepared lacks the table, and says so.
     let sql = format!("SELECT COUNT(*) FROM {SUCCESSIONS} WHERE id = ?");
     database
         .query(&sql, &[bytes(&[0; NAME_BYTES])])
         .map_err(uninstalled)?;
-    // After a backup was restored a key may be replaced once more.
+    replace(database, rows)?;
+    placeholder_succession::follow(database, &pairs)
+}
+
+/// Returns the name of the row about a former key, and its content under that key.
+pub(super) fn sealed(
+    former: &Fingerprint,
+    mut content: Vec<u8>,
+) -> Result<([u8; NAME_BYTES], Vec<u8>), Error> {
+    let name = name(former)?;
+    let drawn: [u8; DRAWN_BYTES] = random()?;
+    let key = key(&drawn, former)?;
+    seal_alone(&key, &name, &mut content)?;
+    Ok((name, [drawn.as_slice(), &content].concat()))
+}
+
+/// Stores rows in the place of those that have their names: after a backup was restored a key may
+/// be replaced once more.
+pub(super) fn replace(
+    database: &mut dyn TenantConnection,
+    rows: BTreeMap<[u8; NAME_BYTES], Vec<u8>>,
+) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = rows.keys().map(|name| vec![bytes(name)]).collect();
     delete_keys(database, SUCCESSIONS, &["id".to_owned()], &keys)?;
     let rows = rows.into_iter();
@@ -98,18 +118,31 @@ pub(crate) fn lead(
     Ok(all.map(|(now, (_, to))| now == Some(*to)).collect())
 }
 
-/// Finds for each of these keys the one that took its place, if one did. A row that does not open
-/// leads nowhere: it concerns one former key, whose rows count as those of somebody away.
+/// Finds for each of these keys the one that took its place, if one did. A row that does not open,
+/// or leads from a placeholder to its person, leads nowhere: it concerns one former key, whose rows
+/// count as those of somebody away.
 fn successors(
     database: &mut dyn TenantConnection,
     of: &mut BTreeMap<Fingerprint, Option<Fingerprint>>,
 ) -> Result<(), Error> {
+    for (former, content) in opened(database, of.keys())? {
+        of.insert(former, Fingerprint::try_from(content).ok());
+    }
+    Ok(())
+}
+
+/// Returns what the rows about these former keys hold, as far as there are any that open.
+pub(super) fn opened<'f>(
+    database: &mut dyn TenantConnection,
+    of: impl Iterator<Item = &'f Fingerprint>,
+) -> Result<BTreeMap<Fingerprint, Vec<u8>>, Error> {
     let mut names = BTreeMap::new();
-    for former in of.keys() {
+    for former in of {
         names.insert(name(former)?.to_vec(), *former);
     }
     let keys: Vec<Vec<Value>> = names.keys().map(|name| vec![bytes(name)]).collect();
     let columns = ["id", "sealed"].map(str::to_owned);
+    let mut opened = BTreeMap::new();
     for row in select_keys(database, SUCCESSIONS, &columns, &["id".to_owned()], &keys)? {
         let Ok([Value::Bytes(id), Value::Bytes(stored)]) = <[Value; 2]>::try_from(row) else {
             return Err(Error::Forged);
@@ -118,14 +151,13 @@ fn successors(
         let Some((drawn, sealed)) = stored.split_at_checked(DRAWN_BYTES) else {
             continue;
         };
-        let mut new = sealed.to_vec();
+        let mut content = sealed.to_vec();
         let key = key(drawn, former)?;
-        if open_alone(&key, &id, &mut new).is_err() {
-            continue;
+        if open_alone(&key, &id, &mut content).is_ok() {
+            opened.insert(*former, content);
         }
-        of.insert(*former, Fingerprint::try_from(new).ok());
     }
-    Ok(())
+    Ok(opened)
 }
 
 /// Returns the name of a replaced key.
@@ -154,6 +186,7 @@ mod tests {
             tenancy: TenantScope::none(),
             vocabulary: Vocabulary::default(),
             refusal: None,
+            shapes: crate::database::shape::Shapes::default(),
         };
         installation::create(&mut database).unwrap();
         database

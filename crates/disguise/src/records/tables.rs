@@ -45,6 +45,11 @@ pub(crate) const BESIDE_SETTINGS: [&str; 16] = [
     SUCCESSIONS,
 ];
 
+/// Returns whether a table of this name is one that disguises make in a database.
+pub fn is_own_table(name: &str) -> bool {
+    name == SETTINGS || BESIDE_SETTINGS.contains(&name)
+}
+
 /// Returns the error of a read; a missing table of the engine means that the database is not
 /// prepared for disguises.
 pub(crate) fn uninstalled(error: DatabaseError) -> Error {

@@ -3,9 +3,10 @@
 use probity_format::DecodeError;
 use probity_format::wire::Reader;
 
-use super::bag::{Bag, LIST_MAX, put_count, put_names, take_names};
+use super::bag::{Bag, LIST_MAX, put_names, take_names};
 use super::repeat::{Values, Writer};
-use crate::database::value::{Value, put_bytes, take_text};
+use super::shape::ShapeOf;
+use crate::database::value::{Value, put_bytes, put_count, take_text};
 
 /// Keys to which removed rows of a bag refer, and whose rows need not be there when they return: they
 /// were not there either when the rows went, or they are in one circle with them and somebody else's.
@@ -15,6 +16,8 @@ pub(crate) struct Unawaited {
     pub(crate) table: String,
     pub(crate) columns: Vec<String>,
     pub(crate) keys: Vec<Vec<Value>>,
+    /// The columns of the table when the keys were noted. Records of programs before have none.
+    pub(crate) shape: ShapeOf,
 }
 
 impl Unawaited {
@@ -44,6 +47,7 @@ impl Unawaited {
             table,
             columns,
             keys,
+            shape: ShapeOf::None,
         })
     }
 }

@@ -8,9 +8,11 @@ pub(crate) mod path;
 pub(crate) mod separation;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::database::shape::{Shape, ShapeOf};
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Database, Dialect, ForeignKey, Matching};
 use crate::error::SpecError;
@@ -120,6 +122,7 @@ impl Schema {
 /// One table with everything known about it.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolvedTable {
+    pub(crate) dialect: Dialect,
     pub(crate) name: String,
     pub(crate) catalog: CatalogTable,
     pub(crate) identity: Vec<String>,
@@ -139,9 +142,17 @@ pub(crate) struct ResolvedTable {
     pub(crate) tenant: Option<String>,
     /// Its rows are of no tenant, and nobody's.
     pub(crate) shared: bool,
+    /// Filled by [`Self::shape`].
+    pub(crate) shape: OnceLock<Arc<Shape>>,
 }
 
 impl ResolvedTable {
+    /// Returns the shape of its columns.
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        self.shape
+            .get_or_init(|| Arc::new(Shape::of(&self.name, &self.catalog)))
+    }
+
     /// Returns whether the same identity may be that of a row of another tenant.
     pub(crate) fn is_keyed_by_tenant(&self) -> bool {
         self.tenant.as_ref().is_some_and(|tenant| {
@@ -264,7 +275,7 @@ impl ResolvedSchema {
         check_pseudo(&catalog, pseudo)?;
         let mut tables = BTreeMap::new();
         for (name, table) in catalog {
-            let mut known = known(&name, table, schema, pseudo);
+            let mut known = known(dialect, (&name, table), schema, pseudo);
             check_people(&known, schema, pseudo)?;
             known.doubt();
             tables.insert(name, known);
@@ -285,6 +296,12 @@ impl ResolvedSchema {
 
     pub(crate) fn table(&self, name: &str) -> Option<&ResolvedTable> {
         self.tables.get(name)
+    }
+
+    /// Returns the shape of a table, if it is there.
+    pub(crate) fn shape(&self, name: &str) -> ShapeOf {
+        let table = self.table(name);
+        table.map_or(ShapeOf::None, |it| ShapeOf::Known(Arc::clone(it.shape())))
     }
 
     /// Returns tables and columns that name an owner or a reader; in the users table a user is no
@@ -420,7 +437,12 @@ impl ResolvedSchema {
     }
 }
 
-fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> ResolvedTable {
+fn known(
+    dialect: Dialect,
+    (name, table): (&str, CatalogTable),
+    schema: &Schema,
+    pseudo: &Pseudo,
+) -> ResolvedTable {
     let notes = schema.notes.get(name);
     let declared = |key: &&ForeignKey| key.columns.len() == key.to_columns.len();
     let shared = notes.is_some_and(|notes| notes.shared);
@@ -461,6 +483,7 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> R
         }
     }
     ResolvedTable {
+        dialect,
         name: name.to_owned(),
         catalog: table,
         identity,
@@ -475,13 +498,15 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> R
             .unwrap_or_default(),
         tenant,
         shared,
+        shape: OnceLock::new(),
     }
 }
 
 fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), SpecError> {
     let place = format!("table {name}");
     let Some(table) = catalog.get(name) else {
-        return Err(SpecError::new(place, "is not in the database"));
+        let what = "is not in the database; where it was dropped or renamed, give the description of now with an update (update --spec)";
+        return Err(SpecError::new(place, what));
     };
     let identity = notes.identity.as_ref().unwrap_or(&table.primary_key);
     if identity.is_empty() {

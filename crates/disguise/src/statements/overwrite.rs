@@ -8,9 +8,13 @@ use crate::database::{DatabaseError, DatabaseErrorKind, Dialect, Said, repeated}
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
 use crate::statements::outcome::are_same;
+use crate::statements::read_back::{ReadBack, changed_by_type, undo};
 use crate::statements::stored::{Stored, holds, stored};
-use crate::statements::table::{among, lists, narrowed, present, with};
+use crate::statements::table::{among, joined_lists, present, rows_max, with};
 use crate::statements::unchangeable::refuse_unchangeable;
+
+/// The name of a list of new values, which no table of an application has.
+const LIST: &str = "probity_values";
 
 /// A write to a row: its identity, and a new value for each column.
 #[derive(Clone)]
@@ -52,13 +56,43 @@ pub(crate) fn try_update_keys(
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
     let values = writes.iter().map(|it| it.values);
-    if let Some(message) = narrowed(database.dialect(), table, columns.iter().copied(), &values) {
+    if let Some(message) = changed_by_type(database, table, columns.iter().copied(), &values)? {
         return Err(Error::Database {
             doing: "updating rows",
             source: database.refuse(message),
         });
     }
-    update_as_given(database, table, columns, writes, attempt)
+    // Each list is one statement, which can be undone.
+    let width = written_width(database.dialect(), table, columns.len());
+    let most = rows_max(width).min(database.dialect().changes_max());
+    for some in writes.chunks(most) {
+        let Some(read_back) = ReadBack::begin(database, table, columns, some)? else {
+            update_as_given(database, table, columns, some, attempt)?;
+            continue;
+        };
+        if let Err(error) = update_as_given(database, table, columns, some, attempt) {
+            if is_constraint(&error) {
+                undo(database)?;
+            }
+            return Err(error);
+        }
+        if let Some(message) = read_back.end(database)? {
+            return Err(Error::Database {
+                doing: "updating rows",
+                source: database.refuse(message),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a key or another constraint refused a statement.
+pub(crate) fn is_constraint(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Database { source, .. }
+            if matches!(source.kind, DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint)
+    )
 }
 
 /// Writes like [`try_update_keys`] to all rows that hold some values in `column`: each write has
@@ -263,16 +297,10 @@ fn write_keys(
         refuse_unchangeable(database, table, columns, writes)?;
         return update_each(database, (table, &own), columns, writes);
     }
-    let keys = table.identity.len();
-    let width = match dialect {
-        // The identity comes with each value, and once more.
-        Dialect::Mysql => keys.saturating_add(1).saturating_mul(columns.len()),
-        _ => columns.len(),
-    };
-    let width = width.saturating_add(keys);
+    let width = written_width(dialect, table, columns.len());
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
-        for list in lists(some, width) {
+        for list in joined_lists(some, width) {
             let (mut sql, parameters) = match dialect {
                 Dialect::Mysql => case_by_case(dialect, table, columns, &list),
                 _ => through_list(dialect, table, columns, &list),
@@ -284,6 +312,17 @@ fn write_keys(
         }
     }
     Ok(changed)
+}
+
+/// Returns the number of parameters for each row of an update of so many columns.
+fn written_width(dialect: Dialect, table: &ResolvedTable, columns: usize) -> usize {
+    let keys = table.identity.len();
+    let width = match dialect {
+        // The identity comes with each value, and once more.
+        Dialect::Mysql => keys.saturating_add(1).saturating_mul(columns),
+        _ => columns,
+    };
+    width.saturating_add(keys)
 }
 
 /// Returns `a = ? AND b = ?` for an identity.
@@ -358,7 +397,7 @@ fn through_list(
         .identity
         .iter()
         .zip(&names)
-        .map(|(key, name)| format!("{target}.{} = m.{name}", dialect.quote(key)))
+        .map(|(key, name)| format!("{target}.{} = {LIST}.{name}", dialect.quote(key)))
         .collect();
     let typed: Vec<String> = table
         .identity
@@ -368,10 +407,10 @@ fn through_list(
         .map(|name| dialect.typed(table.catalog.column(name)))
         .collect();
     let sql = format!(
-        "WITH m({}) AS (VALUES {}) UPDATE {target} SET {} FROM m WHERE {}",
+        "WITH {LIST}({}) AS (VALUES {}) UPDATE {target} SET {} FROM {LIST} WHERE {}",
         names.join(","),
         repeated(run.len(), &typed.join(",")),
-        assigned(dialect, columns, |index, _| format!("m.v{index}")),
+        assigned(dialect, columns, |index, _| format!("{LIST}.v{index}")),
         equal.join(" AND ")
     );
     let parameters = run.iter().flat_map(|write| [write.identity, write.values]);

@@ -7,6 +7,7 @@ use crate::database::value::Value;
 use crate::database::{Column, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
+use crate::statements::held::held;
 use crate::statements::overwrite::{Write, is_row};
 use crate::statements::row::{encoded, moved};
 use crate::statements::table::{list, select_keys, with};
@@ -28,6 +29,16 @@ pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> 
         _ => false,
     };
     is_plain && table.catalog.triggers.is_empty()
+}
+
+/// Returns whether two values are the same in a column, though its type may have changed since one of
+/// them was recorded.
+pub(crate) fn is_same(table: &ResolvedTable, column: &str, one: &Value, other: &Value) -> bool {
+    let column = table.catalog.column(column);
+    column.map_or_else(
+        || one.same(other),
+        |it| it.is_same(table.dialect, one, other),
+    )
 }
 
 /// Returns the rows into which `writes` were written, with their present values of `columns`. A row
@@ -82,6 +93,7 @@ fn by_key(
     key: &[Value],
 ) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
+    let key = held(database, &table.name, &table.identity, key)?;
     let own = database.tenancy().and(dialect, &table.name, &table.name);
     let sql = format!(
         "SELECT {} FROM {} WHERE {}{} LIMIT 2",
@@ -90,9 +102,7 @@ fn by_key(
         is_row(dialect, table),
         own.sql
     );
-    database
-        .query(&sql, &with(key.to_vec(), &own))
-        .doing("reading rows")
+    database.query(&sql, &with(key, &own)).doing("reading rows")
 }
 
 /// Returns whether a row holds `values` in `columns`, as the database compares them.

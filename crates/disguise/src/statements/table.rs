@@ -11,11 +11,18 @@ use crate::database::{
 };
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
+use crate::statements::held::held;
 use crate::statements::outcome::{Done, inserted, is_there};
+use crate::statements::overwrite::Write;
+use crate::statements::read_back::{ReadBack, changed_by_type, parts, undo};
 use crate::statements::row::encoded;
 
 /// The most rows or keys in one statement.
 const ROWS_MAX: usize = 1_024;
+
+/// The most keys of several columns in one statement: `PostgreSQL` plans a look into the index for
+/// each, and above some hundreds reads the whole table for all of them.
+const TUPLES_MAX: usize = 128;
 
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
@@ -30,7 +37,7 @@ const QUESTION_WIDTH: usize = 60;
 const EXACT_ROWS_MAX: usize = 64;
 
 /// Returns the number of tuples of `width` values that fit into one statement, a power of two.
-fn rows_max(width: usize) -> usize {
+pub(crate) fn rows_max(width: usize) -> usize {
     let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
     power_of_two(most.clamp(1, ROWS_MAX))
 }
@@ -61,7 +68,17 @@ pub(crate) fn runs<T>(mut rows: &[T], width: usize) -> impl Iterator<Item = &[T]
 /// Cuts `keys` of `width` values into lists for one statement each. Their lengths are powers of
 /// two, so that few texts are prepared: the last key is repeated, which does not change the result.
 pub(crate) fn lists<T: Clone>(keys: &[T], width: usize) -> impl Iterator<Item = Vec<T>> {
-    keys.chunks(rows_max(width)).map(|some| {
+    let most = if width > 1 { TUPLES_MAX } else { ROWS_MAX };
+    lists_of(keys, rows_max(width).min(most))
+}
+
+/// Cuts `rows` of `width` values likewise, for statements that join them as a table.
+pub(crate) fn joined_lists<T: Clone>(rows: &[T], width: usize) -> impl Iterator<Item = Vec<T>> {
+    lists_of(rows, rows_max(width))
+}
+
+fn lists_of<T: Clone>(keys: &[T], most: usize) -> impl Iterator<Item = Vec<T>> {
+    keys.chunks(most).map(|some| {
         let mut list = some.to_vec();
         if let Some(last) = some.last() {
             list.resize(some.len().next_power_of_two(), last.clone());
@@ -180,6 +197,11 @@ fn select_keys_of(
     let dialect = database.dialect();
     let mut out = Vec::new();
     for asked in lists(keys, by.len()) {
+        let asked: Result<Vec<Vec<Value>>, Error> = asked
+            .iter()
+            .map(|key| held(database, table, by, key))
+            .collect();
+        let asked = asked?;
         let sql = format!(
             "SELECT {} FROM {} WHERE {}{}",
             list(dialect, columns),
@@ -261,10 +283,10 @@ pub(crate) fn try_insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    if would_change(database, table, columns, rows) {
+    if would_change(database, table, columns, rows)? {
         return Ok(Inserted::Refused);
     }
-    let done = attempt_insertion(database, table, columns, rows)?;
+    let done = insert_and_read(database, table, columns, rows)?;
     let Done::Passed(left) = done else {
         return Ok(done.outcome());
     };
@@ -293,50 +315,57 @@ pub(crate) fn insert_together(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    if rows.len() > rows_max(columns.len()) || would_change(database, table, columns, rows) {
+    if rows.len() > rows_max(columns.len()) || would_change(database, table, columns, rows)? {
         return Ok(Inserted::Refused);
     }
-    Ok(attempt_insertion(database, table, columns, rows)?.outcome())
+    Ok(insert_and_read(database, table, columns, rows)?.outcome())
 }
 
-/// Returns whether a column would store another amount or time than one of the rows has, which then
-/// counts as refused.
+/// Inserts rows, and reads those values back that a column may store as others. Where one does, no
+/// row is in.
+fn insert_and_read(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Done, Error> {
+    let (names, parts) = parts(database.dialect(), table, columns, rows);
+    let writes = parts
+        .iter()
+        .map(|[identity, values]| Write { identity, values });
+    let writes: Vec<Write<'_>> = writes.collect();
+    let read_back = ReadBack::begin(database, table, &names, &writes)?;
+    let done = attempt_insertion(database, table, columns, rows)?;
+    let Some(read_back) = read_back else {
+        return Ok(done);
+    };
+    if done != Done::All {
+        undo(database)?;
+        return Ok(done);
+    }
+    let Some(message) = read_back.end(database)? else {
+        return Ok(done);
+    };
+    database.refuse(message);
+    Ok(Done::Refused)
+}
+
+/// Returns whether the type of a column would change a value of one of the rows, which then counts as
+/// refused, in a table with triggers.
 fn would_change(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
     columns: &[String],
     rows: &[Vec<Value>],
-) -> bool {
+) -> Result<bool, Error> {
     let columns = columns.iter().map(String::as_str);
     let rows = rows.iter().map(Vec::as_slice);
-    let narrowed = narrowed(database.dialect(), table, columns, &rows);
-    let is_narrowed = narrowed.is_some();
-    if let Some(message) = narrowed {
+    let changed = changed_by_type(database, table, columns, &rows)?;
+    let would_change = changed.is_some();
+    if let Some(message) = changed {
         database.refuse(message);
     }
-    is_narrowed
-}
-
-/// Returns the refusal of rows of values that one of `columns` would round or cut off.
-pub(crate) fn narrowed<'v>(
-    dialect: Dialect,
-    table: &ResolvedTable,
-    mut columns: impl Iterator<Item = &'v str>,
-    rows: &(impl Iterator<Item = &'v [Value]> + Clone),
-) -> Option<String> {
-    let mut number = 0..;
-    let narrow = columns.find_map(|name| {
-        let at: usize = number.next()?;
-        let column = table.catalog.column(name)?;
-        let mut values = rows.clone().filter_map(|row| row.get(at));
-        values
-            .any(|it| column.would_change(dialect, it))
-            .then_some(column)
-    })?;
-    Some(format!(
-        "table {}, column {}: its type ({}) holds less than the value has; give it the type that it had, or record an update",
-        table.name, narrow.name, narrow.declared
-    ))
+    Ok(would_change)
 }
 
 fn attempt_insertion(
@@ -526,8 +555,10 @@ fn spelled(
     for some in keys.chunks(QUESTIONS_MAX) {
         for asked in lists(some, QUESTION_WIDTH.max(by.len())) {
             let sql = format!("SELECT {}", vec![question.as_str(); asked.len()].join(","));
-            let parameters = asked.iter().flat_map(|key| with(key.clone(), &own));
-            let parameters: Vec<Value> = parameters.collect();
+            let mut parameters = Vec::new();
+            for key in &asked {
+                parameters.append(&mut with(held(database, table, by, key)?, &own));
+            }
             let answer = database.query(&sql, &parameters);
             let answer = answer.doing("looking for another spelling")?.concat();
             let held = asked.into_iter().zip(answer);

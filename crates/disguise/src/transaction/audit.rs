@@ -35,6 +35,14 @@ const REMOVING: [&str; 9] = [
     "apply", "cancel", "decay", "expire", "forget", "key", "password", "replay", "reveal",
 ];
 
+/// The actions that change nothing.
+const READING: [&str; 4] = [
+    "disguise.export",
+    "disguise.list",
+    "disguise.speaks-for",
+    "disguise.subject-name",
+];
+
 /// An operation as it was asked for: what its entry says whether it was done or refused.
 pub(crate) struct OperationRequest<'a> {
     pub(crate) action: &'static str,
@@ -62,6 +70,11 @@ impl<'a> OperationRequest<'a> {
             actor: "",
             basis: "",
         }
+    }
+
+    /// Returns whether it changes something of disguises or people.
+    pub(crate) fn changes(&self) -> bool {
+        !READING.contains(&self.action)
     }
 
     /// Returns whether it deletes something that must not be readable any more: rows of people,

@@ -11,6 +11,7 @@ use crate::records::hold::Held;
 use crate::records::registry::{Registered, damaged, named, registration};
 use crate::records::section::PrincipalKind;
 use crate::records::settings::{SALT, SALT_MARKS, UPDATES, refuse_other_salt};
+use crate::records::shape::SHAPES;
 use crate::records::tables::{DECAYED, HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
@@ -22,6 +23,7 @@ const REGISTRATION: i64 = 2;
 const INTENT: i64 = 3;
 const ROW: i64 = 4;
 const SALT_MARKED: i64 = 5;
+const SHAPE: i64 = 6;
 
 /// A disguise stands on this.
 pub(crate) struct ApplyContext {
@@ -164,11 +166,12 @@ impl Question {
     fn new() -> Self {
         Self {
             sql: format!(
-                "SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?) UNION ALL SELECT {SALT_MARKED}, mark, mark, 0 FROM {DECAYED} WHERE mark > ? AND mark < ?"
+                "SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?) UNION ALL SELECT {SALT_MARKED}, mark, mark, 0 FROM {DECAYED} WHERE mark > ? AND mark < ? UNION ALL SELECT {SHAPE}, name, name, 0 FROM {SETTINGS} WHERE name > ? AND name < ?"
             ),
             parameters: [SALT, UPDATES]
                 .iter()
                 .chain(&SALT_MARKS)
+                .chain(&SHAPES)
                 .map(|it| bytes(it))
                 .collect(),
         }
@@ -206,6 +209,7 @@ impl Question {
     fn put(&self, database: &mut dyn TenantConnection) -> Result<Answer, Error> {
         let rows = database.query(&self.sql, &self.parameters);
         let mut answer = Answer::default();
+        let mut shapes = BTreeSet::new();
         for row in rows.map_err(uninstalled)? {
             let Ok(
                 [
@@ -220,6 +224,7 @@ impl Question {
             };
             match kind {
                 SETTING => drop(answer.settings.insert(name, value)),
+                SHAPE => drop(shapes.insert(name)),
                 SALT_MARKED => answer.salt_marks.push(name),
                 HOLD => drop(answer.held.insert(name)),
                 REGISTRATION => answer.registrations.push((value, number)),
@@ -227,6 +232,7 @@ impl Question {
                 _ => answer.intent = Some(value),
             }
         }
+        database.shapes().found(shapes);
         Ok(answer)
     }
 }

@@ -9,24 +9,35 @@ use sha2::{Digest as _, Sha256};
 
 use crate::crypto::suite::{PublicKey, XWING_STORED_BYTES};
 use crate::crypto::{KEY_BYTES, random};
-use crate::database::tenant::{TenantConnection, TenantScope};
+use crate::database::tenant::{TAG_BYTES, TenantConnection, TenantScope};
 use crate::database::value::{Value, put_bytes};
 use crate::database::{Database, DatabaseErrorKind};
 use crate::error::Error;
 use crate::execute::apply::ApplyRequest;
+use crate::records::day::Day;
 use crate::records::name::name;
 use crate::records::name::{digits, undigits};
 use crate::records::settings::own_salt;
-use crate::records::tables::OPERATIONS;
+use crate::records::tables::{OPERATIONS, uninstalled};
 use crate::statements::deletion::delete_keys;
-use crate::statements::table::{insert_all, select_keys};
+use crate::statements::table::insert_all;
 use crate::transaction::payload::Payload;
 
 /// Bytes of the random id of an operation.
 const ID_BYTES: usize = 8;
 
+/// Bytes of the day before the id of an operation of which no log tells.
+const DAY_BYTES: usize = 4;
+
+/// The days during which the row of an operation without a log stays: its commit takes seconds, and
+/// the clocks of two machines may differ.
+const ASKED_DAYS: u32 = 2;
+
 /// The outcome in an entry when no database could be asked about the commit.
 const UNKNOWN: &str = "unknown";
+
+/// The action of what a replay did again.
+pub(crate) const REPLAY: &str = "disguise.replay";
 
 /// The random id of an operation.
 pub(crate) type OperationId = [u8; ID_BYTES];
@@ -63,6 +74,9 @@ pub struct LoggedOperation {
     /// True if the database has the operation, or the next one of its person, and still has some of
     /// the records it destroyed: somebody has put them back.
     pub(crate) is_put_back: bool,
+    /// True if the database does not have the operation, and has others that were done after it:
+    /// the machine stopped before its commit, or it was lost and somebody worked on without it.
+    pub(crate) is_overtaken: bool,
     /// The reason why nothing but action and time of it are known, its database perhaps.
     pub(crate) unread: Option<Unread>,
     pub(crate) facts: LoggedFacts,
@@ -90,6 +104,8 @@ pub(crate) struct LoggedFacts {
     pub(crate) expires: Option<i64>,
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
+    /// The number of records that were forgotten.
+    pub(crate) bags: Option<u64>,
     /// The outcome of the commit, if the entry contains nothing else.
     commit: Option<String>,
     /// True if links of forgotten records were kept, for other disguises.
@@ -110,6 +126,11 @@ pub(crate) struct LoggedFacts {
     pub(crate) hidden: Option<u64>,
     /// The number of rows and values that a reveal did not bring back.
     pub(crate) kept: Option<u64>,
+    /// The operation that a replay did again; entries of older programs lack it.
+    pub(super) again: Option<String>,
+    /// The name that a database had until it was made another one.
+    former: Option<String>,
+    tenant: Option<String>,
 }
 
 impl LoggedOperation {
@@ -148,6 +169,7 @@ impl LoggedOperation {
             basis: entry.basis.to_owned(),
             time: entry.time,
             is_put_back: false,
+            is_overtaken: false,
             unread: None,
             facts,
         })
@@ -169,6 +191,7 @@ impl LoggedOperation {
             basis: String::new(),
             time: entry.time,
             is_put_back: false,
+            is_overtaken: false,
             unread: Some(why),
             facts: LoggedFacts {
                 database: database.unwrap_or_default().to_owned(),
@@ -177,14 +200,43 @@ impl LoggedOperation {
         })
     }
 
-    /// Returns whether it was done in the database with this salt.
-    pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
-        self.facts.database == name(b"database", &[salt])
+    /// Returns the name of the database in which it was done.
+    pub(crate) fn database(&self) -> &str {
+        &self.facts.database
+    }
+
+    /// Returns the name that the database had before, of a separation.
+    pub(crate) fn former(&self) -> Option<&str> {
+        self.facts.former.as_deref()
+    }
+
+    /// Returns whether it was done for one tenant, whose name in entries nobody else can tell.
+    pub(crate) const fn is_of_tenant(&self) -> bool {
+        self.facts.tenant.is_some()
+    }
+
+    /// Returns whether it is a replay that did `it` again.
+    pub(crate) fn did_again(&self, it: &Self) -> bool {
+        let is_it = match &self.facts.again {
+            Some(id) => *id == *digits(&it.id),
+            None => self.key == it.key,
+        };
+        self.action == REPLAY && is_it
+    }
+
+    /// Returns whether it was done in the database with this name.
+    pub(crate) fn is_of(&self, database: &str) -> bool {
+        self.facts.database == database
+    }
+
+    /// Returns whether it is of another database for certain than those with these names.
+    pub(crate) fn is_of_another(&self, names: [&str; 2]) -> bool {
+        !names.iter().any(|name| self.is_of(name)) && !self.may_be_of(names)
     }
 
     /// Returns whether it cannot be read and may be of this database.
-    fn may_be_of(&self, salts: [&[u8]; 2]) -> bool {
-        let is_of_one = || salts.into_iter().any(|salt| self.is_of(salt));
+    pub(super) fn may_be_of(&self, names: [&str; 2]) -> bool {
+        let is_of_one = || names.into_iter().any(|name| self.is_of(name));
         self.unread.is_some() && (self.facts.database.is_empty() || is_of_one())
     }
 
@@ -197,14 +249,22 @@ impl LoggedOperation {
     }
 
     /// Returns whether its person can replace it by doing the same again.
-    fn may_be_repeated(&self) -> bool {
-        let again = ["register", "reveal", "key", "password", "forget", "update"];
+    pub(super) fn may_be_repeated(&self) -> bool {
+        let again = [
+            "forget",
+            "key",
+            "password",
+            "register",
+            "reveal",
+            "unregister",
+            "update",
+        ];
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| again.contains(&action))
     }
 
     /// Returns the key with which a person began a change of a credential.
-    fn begun_with(&self) -> Option<&str> {
+    pub(super) fn begun_with(&self) -> Option<&str> {
         match self.action.as_str() {
             "disguise.password" => self.facts.public_key.as_deref(),
             "disguise.key" => self.facts.old_key.as_deref(),
@@ -213,7 +273,7 @@ impl LoggedOperation {
     }
 
     /// Returns the key that a person had after it.
-    fn ended_with(&self) -> Option<&str> {
+    pub(super) fn ended_with(&self) -> Option<&str> {
         let changes = matches!(&*self.action, "disguise.password" | "disguise.key");
         self.facts.public_key.as_deref().filter(|_key| changes)
     }
@@ -270,23 +330,114 @@ impl Operations {
     }
 }
 
-/// Notes a new operation in its transaction. Returns the payload of its entry.
+/// Notes a new operation in its transaction. Returns its id and the key of its row. Without a log
+/// nobody needs the row once the commit is known: `day` stands before the id, so that a sweep can
+/// remove it.
 pub(crate) fn begin(
     database: &mut dyn TenantConnection,
-    salt: &[u8],
-    payload: Payload,
-) -> Result<(OperationId, String), Error> {
+    day: Option<Day>,
+) -> Result<(OperationId, Value), Error> {
     let id = random::<ID_BYTES>()?;
-    let key = database.tenancy().key(&id);
-    insert_all(database, OPERATIONS, &["id"], &[vec![key]])?;
-    Ok((id, named(payload, database.tenancy(), salt, id)))
+    let day = day.map(|day| day.number().to_be_bytes());
+    let own = [day.as_ref().map_or(&[][..], |it| it.as_slice()), &id].concat();
+    let key = database.tenancy().key(&own);
+    insert_all(database, OPERATIONS, &["id"], &[vec![key.clone()]])?;
+    Ok((id, key))
+}
+
+/// Removes the rows of operations of which no log tells, once nobody asks what became of them any
+/// more: those of the tenant, and those of all tenants.
+pub(crate) fn remove_over(
+    database: &mut dyn TenantConnection,
+    time: Timestamp,
+) -> Result<(), Error> {
+    let before = Day::of(time).number().saturating_sub(ASKED_DAYS);
+    let tag = database.tenancy().tag().to_vec();
+    let mut rows = unlogged(database, &tag, before)?;
+    if !tag.is_empty() {
+        rows.append(&mut unlogged(database, &[], before)?);
+    }
+    let rows: Vec<Vec<Value>> = rows.into_iter().map(|key| vec![key]).collect();
+    delete_keys(database, OPERATIONS, &["id".to_owned()], &rows).map(drop)
+}
+
+/// Returns the keys with `tag` of operations without a log that are older than a day.
+fn unlogged(
+    database: &mut dyn TenantConnection,
+    tag: &[u8],
+    before: u32,
+) -> Result<Vec<Value>, Error> {
+    let bound = |day: u32| Value::Bytes([tag, &day.to_be_bytes()].concat());
+    let sql = format!("SELECT id FROM {OPERATIONS} WHERE id >= ? AND id < ?");
+    let rows = database.query(&sql, &[bound(0), bound(before)]);
+    let rows = rows.map_err(uninstalled)?.into_iter().flatten();
+    let bytes = tag.len().saturating_add(DAY_BYTES).saturating_add(ID_BYTES);
+    Ok(rows.filter(|it| it.principal().len() == bytes).collect())
+}
+
+/// The condition on the key of an operation that some log tells of: its id alone, or behind the tag of
+/// a tenant. Of the others a day stands before the id.
+const LOGGED: &str = "LENGTH(id) IN (8, 24)";
+const _: () = assert!(
+    ID_BYTES == 8 && TAG_BYTES + ID_BYTES == 24,
+    "as the condition says"
+);
+
+/// Returns the keys of the operations, of all tenants, that some log tells of, each with its id.
+fn logged(database: &mut dyn TenantConnection) -> Result<Vec<(Value, OperationId)>, Error> {
+    let rows = database.query(&format!("SELECT id FROM {OPERATIONS} WHERE {LOGGED}"), &[]);
+    let rows = rows.map_err(uninstalled)?.into_iter().flatten();
+    let with_id = |key: Value| {
+        let bytes = key.principal();
+        let (_, id) = bytes.split_last_chunk::<ID_BYTES>()?;
+        Some((key, *id))
+    };
+    Ok(rows.filter_map(with_id).collect())
+}
+
+/// Returns whether some log tells of operations of the database. Each operation may ask, so one row
+/// is read.
+pub(crate) fn has_logged(database: &mut dyn TenantConnection) -> Result<bool, Error> {
+    let sql = format!("SELECT id FROM {OPERATIONS} WHERE {LOGGED} LIMIT 1");
+    let rows = database.query(&sql, &[]);
+    Ok(!rows.map_err(uninstalled)?.is_empty())
+}
+
+/// Returns whether the database has any of the operations `told`.
+pub(crate) fn has_any_of<'t>(
+    database: &mut dyn TenantConnection,
+    told: impl Iterator<Item = &'t LoggedOperation>,
+) -> Result<bool, Error> {
+    let known: BTreeSet<OperationId> = told.map(|it| it.id).collect();
+    Ok(logged(database)?.iter().any(|(_, id)| known.contains(id)))
+}
+
+/// Returns the number of operations of the database that some log tells of, and none of `told`.
+pub(crate) fn untold(
+    database: &mut dyn TenantConnection,
+    told: &[LoggedOperation],
+    names: [&str; 2],
+) -> Result<usize, Error> {
+    let known: BTreeSet<OperationId> = told.iter().map(|it| it.id).collect();
+    let rows = logged(database)?;
+    let untold = rows.iter().filter(|(_, id)| !known.contains(id)).count();
+    // Entries that cannot be read do not say which they are.
+    let unread = told.iter().filter(|it| it.may_be_of(names)).count();
+    Ok(untold.saturating_sub(unread))
+}
+
+/// Forgets the operations that some log tells of.
+pub(crate) fn remove_logged(database: &mut dyn TenantConnection) -> Result<(), Error> {
+    let rows = logged(database)?.into_iter();
+    let rows: Vec<Vec<Value>> = rows.map(|(key, _)| vec![key]).collect();
+    delete_keys(database, OPERATIONS, &["id".to_owned()], &rows).map(drop)
 }
 
 /// Returns the payload that takes back an operation logged as done: it was not, or its outcome is
 /// unknown.
 pub(crate) fn taken_back(
     tenancy: &TenantScope,
-    salt: &[u8],
+    database: &str,
     (id, fate): (OperationId, CommitOutcome),
     reason: Option<&Error>,
 ) -> String {
@@ -297,17 +448,21 @@ pub(crate) fn taken_back(
     if fate == CommitOutcome::Unknown {
         payload.put("commit", UNKNOWN);
     }
-    named(payload, tenancy, salt, id)
+    named(payload, tenancy, database, id)
 }
 
-fn named(mut payload: Payload, tenancy: &TenantScope, salt: &[u8], id: OperationId) -> String {
+/// Returns the payload of the entry of an operation.
+pub(crate) fn named(
+    mut payload: Payload,
+    tenancy: &TenantScope,
+    database: &str,
+    id: OperationId,
+) -> String {
     payload.put("operation", digits(&id));
     if !tenancy.tag().is_empty() {
         payload.put("tenant", digits(tenancy.tag()));
     }
-    payload
-        .with("database", name(b"database", &[salt]))
-        .into_text()
+    payload.with("database", database).into_text()
 }
 
 /// Returns whether the operation noted under `key` was committed, as far as a connection without a
@@ -373,84 +528,6 @@ pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Erro
         payload.put("tenant", digits(tenancy.tag()));
     }
     payload.into_text()
-}
-
-/// The operations of a log that were done in this database, or may have been, for the current
-/// tenant or for all.
-pub(crate) struct History<'a> {
-    /// All of them in the order of the log, each with whether the database has it, or the next
-    /// operation of its person's key.
-    pub(crate) done: Vec<(&'a LoggedOperation, bool)>,
-    pub(crate) missing: Vec<LoggedOperation>,
-}
-
-/// Returns those of `told` that were done in this database. Missing are those that it does not
-/// have, in the same order; operations that their person repeated since are not missing any more.
-/// Forgotten or replaced records are missing, too, when some of them are among those `there`,
-/// whatever was done since: the same id may have been somebody else's. Operations erased from the
-/// log may have been missed.
-pub(crate) fn history<'a>(
-    database: &mut dyn TenantConnection,
-    salt: &[u8],
-    told: &'a [LoggedOperation],
-    there: &BTreeSet<String>,
-) -> Result<History<'a>, Error> {
-    let whole = own_salt(database)?;
-    let key = |it: &LoggedOperation| {
-        let of_all = it.is_of(&whole).then(|| it.id.to_vec());
-        let own = || database.tenancy().key(&it.id).principal();
-        of_all.or_else(|| it.is_of(salt).then(own))
-    };
-    // Later entries decide.
-    let known = told.iter().filter(|it| it.unread.is_none());
-    let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
-    let fate = |it: &LoggedOperation| fates.get(&it.id).copied().unwrap_or(it.fate);
-    let promised = told.iter().filter(|it| it.fate == CommitOutcome::Done);
-    let own = promised.filter(|it| it.unread.is_some() || fate(it) != CommitOutcome::Undone);
-    let own = own.map(|it| (it, key(it).filter(|_| it.unread.is_none())));
-    let own: Vec<(&LoggedOperation, Option<Vec<u8>>)> = own
-        .filter(|(it, key)| it.may_be_of([&whole, salt]) || key.is_some())
-        .collect();
-    let keys = own.iter().filter_map(|(_, key)| key.clone());
-    let keys: Vec<Vec<Value>> = keys.map(|key| vec![Value::Bytes(key)]).collect();
-    let by = ["id".to_owned()];
-    let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
-    let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
-    let mut later = BTreeSet::new();
-    // Keys with which their people went on in this database.
-    let mut begun = BTreeSet::new();
-    let (mut done, mut missing) = (Vec::new(), Vec::new());
-    for (it, key) in own.into_iter().rev() {
-        let Some(key) = key else {
-            missing.push(it.clone());
-            continue;
-        };
-        let name = (&it.action, &it.key, &it.subject);
-        let is_there_again = it
-            .facts
-            .destroyed
-            .iter()
-            .flatten()
-            .any(|it| there.contains(it));
-        let is_known = known.contains(&key);
-        if is_known {
-            begun.extend(it.begun_with());
-        }
-        let went_on = it.ended_with().is_some_and(|key| begun.contains(key));
-        done.push((it, is_known || went_on));
-        if is_known && !is_there_again {
-            later.insert(name);
-        } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
-            missing.push(LoggedOperation {
-                fate: fate(it),
-                is_put_back: is_known || is_there_again && went_on,
-                ..it.clone()
-            });
-        }
-    }
-    done.reverse();
-    missing.reverse();
-    Ok(History { done, missing })
 }
 
 /// Returns the hash of a specification in entries.

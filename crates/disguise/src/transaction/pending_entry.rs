@@ -11,9 +11,12 @@ use super::transactions::Transactions;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::{refusal, settings};
+use crate::records::day::Day;
+use crate::records::refusal;
+use crate::records::settings::{self, Identity};
 
-/// An operation that the log was told of as done, before it was.
+/// An operation that the transaction at hand notes, and that the log, if there is one, was told of
+/// as done before it was.
 pub(super) struct PendingEntry {
     pub(super) id: OperationId,
     /// The key by which the database remembers it.
@@ -22,6 +25,8 @@ pub(super) struct PendingEntry {
     pub(super) whole: Vec<u8>,
     /// The salt of its tenant.
     pub(super) salt: Vec<u8>,
+    /// The name of the database in its entries.
+    pub(super) database: String,
     pub(super) action: &'static str,
     pub(super) about: String,
     pub(super) user: Option<Value>,
@@ -60,25 +65,39 @@ impl PendingEntry {
 }
 
 impl<D: Database> Transactions<D> {
-    /// Tells of an operation that is about to be committed, once nothing refuses it any more. Several
-    /// operations of one request are checked together.
+    /// Notes an operation that is about to be committed, once nothing refuses it any more, and tells
+    /// of it. Several operations of one request are checked together.
     pub(crate) fn done(
         &mut self,
         asked: &OperationRequest<'_>,
         payload: Payload,
     ) -> Result<(), Error> {
         self.check_put_off()?;
-        let Some(sink) = &mut self.sink else {
+        // Of what was only read nobody asks whether it was committed.
+        if self.sink.is_none() && !asked.changes() {
             return Ok(());
-        };
-        let whole = settings::own_salt(&mut self.database)?;
+        }
+        let told = Identity::read(&mut self.database)?;
+        let whole = told.salt.clone();
         let salt = self.database.tenancy.salt(whole.clone());
-        let (id, payload) = operation::begin(&mut self.database, &salt, payload)?;
+        if self.sink.is_some() {
+            let log = self.naming.log()?;
+            told.refuse_other_log(log.as_ref())?;
+            let has_logged = told.may_have_log() && operation::has_logged(&mut self.database)?;
+            told.put_log(&mut self.database, log.as_ref(), has_logged)?;
+        } else if told.has_log() {
+            return Err(Error::LogNeeded);
+        }
+        let name = told.name(&salt);
+        let day = self.sink.is_none().then(|| Day::of(asked.time));
+        let (id, key) = operation::begin(&mut self.database, day)?;
+        let payload = operation::named(payload, &self.database.tenancy, &name, id);
         let promise = PendingEntry {
             id,
-            key: self.database.tenancy.key(&id),
+            key,
             whole,
             salt,
+            database: name,
             action: asked.action,
             about: asked.key.clone(),
             user: asked.user.cloned(),
@@ -88,6 +107,9 @@ impl<D: Database> Transactions<D> {
         };
         // Whatever the log says, the entry may be in it.
         self.promises.push(promise);
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
         let salt = self.promises.last().map(|it| it.salt.clone());
         let salt = salt.unwrap_or_default();
         let names = (&self.naming, salt.as_slice());
@@ -231,7 +253,7 @@ impl<D: Database> Transactions<D> {
                 break;
             };
             let tenancy = &self.database.tenancy;
-            let payload = operation::taken_back(tenancy, &it.salt, (it.id, fate), reason);
+            let payload = operation::taken_back(tenancy, &it.database, (it.id, fate), reason);
             let asked = it.asked();
             let names = (&self.naming, it.salt.as_slice());
             tell(sink.as_mut(), names, &asked, outcome, &payload)?;

@@ -13,23 +13,36 @@ use crate::records::tables::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
 use crate::statements::deletion::delete_keys;
 use crate::transaction::once;
 
+/// The names in entries of what exists.
+#[derive(Default)]
+pub(crate) struct RecordNames {
+    /// Those of records, credentials and kept answers.
+    pub(crate) all: BTreeSet<String>,
+    /// Those of records alone.
+    pub(crate) records: BTreeSet<String>,
+}
+
 /// Returns the names in entries of the existing records and credentials.
 pub(crate) fn record_names(
     database: &mut dyn TenantConnection,
     salt: &[u8],
-) -> Result<BTreeSet<String>, Error> {
-    let mut names = BTreeSet::new();
+) -> Result<RecordNames, Error> {
+    let mut records = BTreeSet::new();
     for table in [LOCATORS, BAGS] {
         for id in all_ids(database, table)? {
-            names.insert(record(salt, &id));
+            records.insert(record(salt, &id));
         }
     }
+    let mut names = records.clone();
     for it in credentials(database)? {
         names.extend(it.called.iter().map(|name| record(salt, name)));
     }
     let answers = once::kept(database)?;
     names.extend(answers.iter().map(|(_, called)| record(salt, called)));
-    Ok(names)
+    Ok(RecordNames {
+        all: names,
+        records,
+    })
 }
 
 /// Removes the records and credentials whose names `meant` chooses. Returns their number.

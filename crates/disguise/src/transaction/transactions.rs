@@ -12,6 +12,7 @@ use super::operation::{self, CommitOutcome};
 use super::pending_entry::PendingEntry;
 use super::request::Request;
 use crate::crypto::random;
+use crate::database::shape::Shapes;
 use crate::database::tenant::{Tenant, TenantScope, TenantScoped};
 use crate::database::value::Value;
 use crate::database::{Database, DatabaseErrorKind, Vocabulary};
@@ -39,8 +40,10 @@ pub(crate) struct Transactions<D: Database> {
     pub(super) sink: Option<Box<dyn Sink>>,
     pub(super) naming: Naming,
     admission: Option<Arc<Admission>>,
-    /// Operations that the log has as done in the current transaction.
+    /// Operations that the current transaction notes.
     pub(super) promises: Vec<PendingEntry>,
+    /// True while an operation runs, so that a commit may change something.
+    changes: bool,
     /// The request that owns the current transaction and ends it, if there is one.
     pub(super) request: Option<Request>,
     /// True if rows were removed since the last checkpoint of the files.
@@ -57,12 +60,14 @@ impl<D: Database> Transactions<D> {
                 tenancy: TenantScope::none(),
                 vocabulary: Vocabulary::default(),
                 refusal: None,
+                shapes: Shapes::default(),
             },
             application: Application::new(schema, pseudo),
             sink: None,
             naming: Naming(None),
             admission: None,
             promises: Vec::new(),
+            changes: false,
             request: None,
             has_removed: false,
             notice: None,
@@ -143,7 +148,9 @@ impl<D: Database> Transactions<D> {
         if let (Some(request), Some(user)) = (&mut self.request, asked.user) {
             request.cohort = Some(cohort(&request.salt, &user.principal()));
         }
+        self.changes = asked.changes();
         let outcome = self.tried(|open, work| open.transaction(work), work);
+        self.changes = false;
         self.told(asked, outcome)
     }
 
@@ -154,7 +161,9 @@ impl<D: Database> Transactions<D> {
         work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let tenant = self.database.tenancy.tenant.take();
+        self.changes = asked.changes();
         let outcome = self.tried_of_all(work);
+        self.changes = false;
         let outcome = self.told(asked, outcome);
         self.database.tenancy.tenant = tenant;
         outcome
@@ -298,7 +307,11 @@ impl<D: Database> Transactions<D> {
         // A commit that was refused may have left the transaction open.
         let is_over = self.database.rollback().is_ok();
         let Some(promise) = self.promises.first() else {
-            return Err(refused).doing("committing");
+            // A chunk notes no operation: nobody can ask what became of it.
+            return match (is_over, self.changes) {
+                (false, true) => Err(Error::Unsettled(refused)),
+                _ => Err(refused).doing("committing"),
+            };
         };
         let (salt, key) = (&promise.whole, &promise.key);
         let own = is_over.then(|| operation::fate(&mut self.database.database, salt, key, false));

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
-use probity_disguise::database::Mysql;
+use probity_disguise::database::{Mysql, Property};
 use probity_disguise::{Database, KeptReason, Value};
 
 use crate::suite::member::{Member, NOTES};
@@ -36,6 +36,37 @@ fn place(database: &mut dyn Database) -> String {
         .first()
         .map(Value::to_string)
         .unwrap()
+}
+
+/// M2: a reveal wrote into a table without transactions, was refused, and could not undo what it had written: its record stayed for
+/// good. Now such a table keeps what is hidden of it.
+pub(crate) fn nothing_is_written_into_a_table_without_transactions() {
+    let steps = "[[modify]]\ntable = \"notes\"\ncolumn = \"what\"\nvalue = \"Null\"\n";
+    let (users, removal) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
+    let (removal, _) = removal.split_at(removal.rfind("[[remove]]").unwrap());
+    for steps in [steps, removal] {
+        let mut database = connect();
+        for sql in [
+            "CREATE TABLE members (id INT PRIMARY KEY, name VARCHAR(20))",
+            "CREATE TABLE notes (id INT PRIMARY KEY, member INT, what VARCHAR(9))",
+            "INSERT INTO members VALUES (1, 'one'), (2, 'two')",
+            "INSERT INTO notes VALUES (6, 1, 'a'), (7, 1, 'b'), (8, 2, 'c')",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut member = Member::of(database, &format!("{users}{steps}"));
+        let before = member.rows(["members", "notes"]);
+        let applied = member.leave();
+        let hidden = member.rows(["members", "notes"]);
+        member.sql(&["ALTER TABLE notes ENGINE = MyISAM"]);
+        let revealed = member.return_from(&applied);
+        let reasons: Vec<_> = revealed.kept.iter().map(|it| it.reason).collect();
+        assert_eq!(reasons, [KeptReason::WithoutTransactions; 2], "{steps}");
+        assert_eq!(member.rows(["members", "notes"]), hidden);
+        member.sql(&["ALTER TABLE notes ENGINE = InnoDB"]);
+        assert!(member.return_from(&applied).is_complete());
+        assert_eq!(member.rows(["members", "notes"]), before);
+    }
 }
 
 /// D1: rows of another database that refer to a removed one went for good by `ON DELETE CASCADE`, and nobody was told.
@@ -104,6 +135,62 @@ pub(crate) fn an_account_that_sees_one_database_says_so() {
         "{cautions}"
     );
     member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D1: the values of columns that the account may not see were gone for good, for the rows of the record lacked
+/// them.
+pub(crate) fn columns_that_the_account_does_not_see_are_an_error() {
+    let mut owner = filled();
+    let place = place(&mut *owner);
+    for sql in [
+        "ALTER TABLE notes ADD secret VARCHAR(9) INVISIBLE",
+        "UPDATE notes SET secret = 'only here'",
+        "CREATE USER part@localhost",
+        &format!("GRANT ALL ON {place}.members TO part@localhost"),
+        &format!(
+            "GRANT SELECT (id, member), INSERT (id, member), DELETE ON {place}.notes TO part@localhost"
+        ),
+        &format!("GRANT CREATE ON {place}.* TO part@localhost"),
+    ] {
+        owner.execute(sql, &[]).unwrap();
+    }
+    let url = PLACE.with_borrow(|it| mariadb::url(&it.as_ref().unwrap().socket, &place));
+    let part = Mysql::connect(&url.replace("root@", "part@")).unwrap();
+    let mut catalog_of = Mysql::connect(&url.replace("root@", "part@")).unwrap();
+    let catalog = catalog_of.catalog().unwrap();
+    let hides = |table: &str| {
+        catalog
+            .get(table)
+            .is_some_and(|it| it.has(Property::HidesColumns))
+    };
+    assert_eq!([hides("members"), hides("notes")], [false, true]);
+    // The engine's own tables are made by somebody who may.
+    drop(Member::of(owner, NOTES));
+    let by_hand = Mysql::connect(&mariadb::url(
+        &PLACE.with_borrow(|it| it.as_ref().unwrap().socket.clone()),
+        &place,
+    ));
+    let mut by_hand = by_hand.unwrap();
+    let tables = by_hand.query("SHOW TABLES LIKE 'probity%'", &[]).unwrap();
+    for table in tables.concat() {
+        let sql = format!("GRANT ALL ON {place}.{table} TO part@localhost");
+        by_hand.execute(&sql, &[]).unwrap();
+    }
+    let mut member = Member::called(Value::Int(2), Box::new(part), NOTES);
+    let refusal = member.refusal();
+    assert!(
+        refusal.contains("may not see all columns and keys of notes"),
+        "{refusal}"
+    );
+    assert!(member.try_to_leave().is_err());
+    let sql = format!("GRANT ALL ON {place}.notes TO part@localhost");
+    by_hand.execute(&sql, &[]).unwrap();
+    member.leaves_and_returns(["members", "notes"]);
+    let kept = by_hand.query("SELECT DISTINCT secret FROM notes", &[]);
+    assert_eq!(
+        kept.unwrap().concat(),
+        [Value::Text("only here".to_owned())]
+    );
 }
 
 /// D1: tables `WITH SYSTEM VERSIONING` were none to the engine, so that their rows went with what they refer to. Their former

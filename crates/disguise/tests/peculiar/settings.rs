@@ -87,6 +87,8 @@ pub(crate) fn no_setting_of_mariadb_hides_rows_or_lets_them_in() {
         ("sql_quote_show_create", "0", "1"),
         ("sql_big_selects", "0", "1"),
         ("max_join_size", "10", "18446744073709551615"),
+        // Of tables with versions, statements saw the rows of then.
+        ("system_versioning_asof", "'2020-01-01 00:00:00'", "DEFAULT"),
     ];
     for (name, value, _) in settings {
         let sql = format!("SET GLOBAL {name} = {value}");
@@ -97,6 +99,8 @@ pub(crate) fn no_setting_of_mariadb_hides_rows_or_lets_them_in() {
         .collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
     let mut member = member_of("what INT UNIQUE CHECK (what > 0)", &rows);
+    member.sql(&["ALTER TABLE notes ADD SYSTEM VERSIONING"]);
+    assert_eq!(member.rows(["notes"])[0].len(), 20);
     member.leaves_and_returns(["members", "notes"]);
     for refused in ["21, 1, -1", "22, 1, 20"] {
         let sql = format!("INSERT INTO notes VALUES ({refused})");

@@ -8,6 +8,7 @@
 
 use std::num::NonZero;
 
+use probity_disguise::database::Sqlite;
 use probity_disguise::{Database as _, Error, Kept, KeptReason, Protection, Revealed, Value};
 
 use crate::connect;
@@ -184,6 +185,65 @@ pub(crate) fn a_text_that_is_not_utf_8_is_named() {
         assert_eq!(left.concat(), [Value::Int(2)]);
         member.sql(&["UPDATE names SET nick = CAST(nick AS BLOB) WHERE id = 2"]);
         member.leaves_and_returns(["names"]);
+    }
+}
+
+fn hexes(member: &mut Member) -> Vec<Vec<Value>> {
+    let all = "SELECT * FROM hexes ORDER BY 1";
+    member.engine.database().query(all, &[]).unwrap()
+}
+
+/// C3: in a file of UTF-16, a text with half a letter was read as another one: it came back so, and as a key it named the row of
+/// another person, who lost it.
+pub(crate) fn a_text_that_is_not_utf_16_is_named() {
+    for (encoding, half, whole) in [
+        ("UTF-16le", "00d84100", "00d841dc"),
+        ("UTF-16be", "d8000041", "d800dc41"),
+    ] {
+        for steps in [REMOVE, RANDOM, DECORRELATE] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("app.db");
+            let mut made = Sqlite::open(&path).unwrap();
+            for sql in [
+                format!("PRAGMA encoding = '{encoding}'"),
+                "CREATE TABLE members (id INTEGER PRIMARY KEY, mail TEXT)".to_owned(),
+                "CREATE TABLE names (code TEXT PRIMARY KEY, member INTEGER, nick TEXT)".to_owned(),
+                "INSERT INTO members VALUES (1, 'one'), (2, 'two')".to_owned(),
+                format!("INSERT INTO names VALUES (CAST(x'{half}' AS TEXT), 1, 'ada'), (CAST(x'{whole}' AS TEXT), 2, 'bob')"),
+                "CREATE VIEW hexes AS SELECT hex(CAST(code AS BLOB)), member, hex(CAST(nick AS BLOB)) FROM names".to_owned(),
+            ] {
+                made.execute(&sql, &[]).unwrap();
+            }
+            drop(made);
+            let database = Box::new(Sqlite::existing(&path).unwrap());
+            let mut member = Member::of(database, &format!("{HEAD}{steps}"));
+            for column in ["code", "nick"] {
+                let before = hexes(&mut member);
+                let refused = member.try_to_leave().map(|_| ());
+                if column == "nick" && steps == DECORRELATE {
+                    continue;
+                }
+                let refused = refused.unwrap_err();
+                let Error::Database { source, .. } = &refused else {
+                    panic!("{refused:?}");
+                };
+                let told =
+                    format!("table names, column {column}: a text would be stored otherwise");
+                assert!(source.message.starts_with(&told), "{source}");
+                assert_eq!(hexes(&mut member), before);
+                let half = format!(
+                    "UPDATE names SET code = 'a', nick = CAST(x'{half}' AS TEXT) WHERE member = 1"
+                );
+                member.sql(&[&half]);
+            }
+            if steps != DECORRELATE {
+                member.sql(&["UPDATE names SET nick = '\u{1f600}' WHERE member = 1"]);
+                let before = hexes(&mut member);
+                let applied = member.leave();
+                assert!(member.return_from(&applied).is_complete());
+                assert_eq!(hexes(&mut member), before);
+            }
+        }
     }
 }
 
@@ -503,4 +563,30 @@ pub(crate) fn a_value_that_is_an_id_in_another_storage_class_is_refused() {
         ]);
         member.leaves_and_returns(["members", "notes"]);
     }
+}
+
+/// A virtual table whose module the program lacks kept everything from being done. A row that came
+/// back had another place, by which a full-text index found the row of somebody else.
+#[test]
+fn virtual_tables_are_left_alone_and_those_that_find_rows_by_place_are_noted() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INTEGER PRIMARY KEY, mail TEXT)",
+        "CREATE TABLE names (id TEXT PRIMARY KEY, member INTEGER NOT NULL REFERENCES members, nick TEXT)",
+        "INSERT INTO members VALUES (1, 'one'), (3, 'three')",
+        "INSERT INTO names VALUES ('a', 1, 'bob')",
+        "PRAGMA writable_schema = ON",
+        "INSERT INTO sqlite_schema VALUES ('table', 'places', 'places', 0, 'CREATE VIRTUAL TABLE places USING nowhere(a, content=other)')",
+        "INSERT INTO sqlite_schema VALUES ('table', 'found', 'found', 0, 'CREATE VIRTUAL TABLE found USING nowhere(nick, content=''names'')')",
+        "PRAGMA writable_schema = RESET",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, &format!("{HEAD}{REMOVE}"));
+    let cautions = member.cautions().concat();
+    assert!(
+        cautions.contains("finds its rows by their rowid"),
+        "{cautions}"
+    );
+    member.leaves_and_returns(["names"]);
 }

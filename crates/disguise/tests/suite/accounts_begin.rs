@@ -9,6 +9,7 @@
 
 use probity_disguise::{Dialect, DisguiseId, KeptReason, SpecFile};
 
+use super::sample::Sample;
 use super::society::{Society, description};
 
 const OWNED: &str = "[tables.posts]\nowners = [\"who\"]\n";
@@ -90,11 +91,15 @@ fn in_turn([older, newer]: [DisguiseId; 2], oldest_first: bool) -> [DisguiseId; 
 /// the older disguise is revealed, that row waits for its owner, whose account waited for a row of
 /// the first: nobody came back, nor did somebody who referred to their own row.
 pub(crate) fn accounts_come_back_whoever_is_behind_the_rows_they_refer_to() {
+    let mut sample = Sample::new();
     for favourite in [[10, 11], [11, 10]] {
         let ways = [(false, 0), (false, 1), (false, 2), (true, 0)];
         for (is_declared, way) in ways.into_iter().filter(|(it, _)| keys().contains(it)) {
             for order in [[0, 1], [1, 0]] {
                 for oldest_first in [true, false] {
+                    if sample.passes_over() {
+                        continue;
+                    }
                     let what = format!(
                         "declared {is_declared} {favourite:?} {way} {order:?} {oldest_first}"
                     );

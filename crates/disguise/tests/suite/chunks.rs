@@ -362,7 +362,7 @@ pub(crate) fn a_disguise_over_placeholders_asks_for_the_credential_at_each_chunk
             assert!(chunks < CHUNKS_MAX, "there is no end to it");
             restart(&mut forum);
             let missing = forum.engine.chunks().proceed(id, ROWS, time());
-            assert!(matches!(missing, Err(Error::Value { .. })), "{missing:?}");
+            assert!(matches!(missing, Err(Error::OverNeeded)), "{missing:?}");
             let other = Credential::Key(&forum.keys[&2]);
             let wrong = forum
                 .engine
@@ -420,7 +420,7 @@ pub(crate) fn a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on() {
             match outcome {
                 Ok(Progress::Done(applied)) => break applied,
                 Ok(_) => cut = 1,
-                Err(Error::Database { .. } | Error::NotInstalled) => cut += 3,
+                Err(Error::Database { .. } | Error::Unsettled(_) | Error::NotInstalled) => cut += 3,
                 Err(other) => panic!("{other:?}"),
             }
         };

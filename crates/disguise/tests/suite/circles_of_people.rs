@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use probity_disguise::{Dialect, DisguiseId, Error, KeptReason, Mapping};
 
 use super::forum::time;
+use super::sample::Sample;
 use super::society::{Society, description};
 
 /// The way in which the references among albums, photos and labels are known.
@@ -122,9 +123,13 @@ fn ways(known: Known) -> &'static [usize] {
 
 /// Each waited for the others, for good, whoever returned first and however often.
 pub(crate) fn rows_of_several_people_in_a_circle_come_back() {
+    let mut sample = Sample::new();
     for known in KNOWN {
         for way in ways(known) {
             for order in ORDERS {
+                if sample.passes_over() {
+                    continue;
+                }
                 let what = format!("{known:?} {way} {order:?}");
                 let mut society = society(known, &CIRCLE);
                 let gone = all_leave(&mut society, *way);

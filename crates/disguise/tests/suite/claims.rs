@@ -32,6 +32,26 @@ macro_rules! for_every_claim {
             rows_of_several_people_in_a_circle_come_back
             a_circle_that_could_never_come_back_is_refused
             a_circle_over_accounts_is_refused
+            a_row_that_names_a_placeholder_which_went_comes_back_to_its_person
+            a_row_that_names_a_placeholder_which_went_waits_for_its_person
+            a_forgetting_that_was_not_committed_takes_nothing_that_was_hidden_since
+            what_was_not_committed_is_not_done_after_what_came_later
+            what_a_replay_did_again_overtakes_nothing
+            what_was_forgotten_is_listed_after_its_person_repeated_the_new_key
+            what_was_forgotten_is_listed_after_its_person_repeated_the_reveal
+            what_a_reveal_left_waiting_is_not_lost_by_a_forgetting_that_was_not_committed
+            a_registration_that_ended_under_a_new_key_is_listed
+            what_was_missed_is_done_or_told_of_whatever_was_repeated
+            no_replay_takes_the_credential_that_it_asks_for
+            a_disguise_that_was_told_of_twice_is_missed_once
+            a_password_under_which_everything_was_forgotten_is_settled
+            an_account_whose_id_means_nobody_is_refused_by_name
+            a_database_is_told_of_in_one_log
+            what_a_copy_forgot_is_not_replayed_in_the_original
+            nothing_is_hidden_in_chunks_after_the_end
+            what_is_due_after_its_end_is_not_scheduled
+            a_locator_that_is_there_twice_leads_to_one_record
+            operations_without_a_log_go_with_a_sweep
             a_replay_goes_on_after_what_the_database_refuses
             a_decay_goes_on_after_whom_the_database_refuses
             a_decay_goes_on_after_whom_a_trigger_does_not_let_go
@@ -77,11 +97,41 @@ macro_rules! for_every_claim {
             bits_are_ids_like_other_numbers
             an_id_of_many_digits_is_one_person
             a_value_that_its_column_would_change_is_kept
+            null_is_kept_where_a_column_takes_none
             a_value_of_another_type_keeps_one_row_back
+            values_of_another_family_wait_for_an_update
+            only_rows_with_a_value_wait
+            a_value_that_an_update_made_waits_after_the_next_migration
+            a_value_hidden_on_both_sides_of_a_migration_waits
+            an_update_over_zoned_times_says_the_zone
+            an_update_calculates_as_the_migration_did
+            an_overwritten_amount_is_found_in_another_form
+            numbers_of_a_condition_are_numbers
+            an_expression_that_no_row_takes_is_refused_at_once
+            a_number_of_two_texts_needs_one_of_them_said
+            a_time_that_an_update_made_needs_the_zone_said
+            an_update_says_how_texts_are_made
+            an_update_reads_no_moment
+            no_number_is_made_of_a_text_with_a_zero_byte
+            types_that_hold_each_others_values_need_no_update
+            a_refused_update_gives_the_reason
+            a_key_that_its_column_cannot_hold_names_no_row
+            a_name_of_something_gone_keeps_its_row_alone
+            what_a_column_of_numbers_makes_of_a_value_is_seen
+            a_column_of_any_type_is_compared_as_it_is
+            rows_that_no_statement_finds_are_not_changed
+            a_value_that_an_index_does_not_take_keeps_one_row_back
             an_id_is_not_cut_to_that_of_another_person
             a_condition_of_an_update_compares_as_the_table_does
             a_mapping_that_cannot_be_read_is_refused_at_once
             updates_lead_over_tables_that_are_gone_since
+            updates_take_the_numbers_of_dropped_columns_for_numbers
+            updates_take_columns_of_another_type_now_for_what_they_were
+            updates_compare_by_the_collation_that_a_column_had
+            an_update_over_columns_of_unknown_types_is_refused_where_it_might_differ
+            an_update_is_tried_when_it_is_recorded
+            types_go_along_through_several_updates
+            types_of_columns_follow_chunks_and_new_keys
             keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away
             a_table_of_disguises_that_is_gone_is_said_and_not_made_anew

@@ -12,6 +12,7 @@ use probity_disguise::{ApplyRequest, KeptReason, Protection, Spec, Value};
 
 use super::forum::*;
 use super::member::Member;
+use super::sample::Sample;
 
 pub(crate) fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
     let mut forum = forum();
@@ -49,6 +50,7 @@ pub(crate) fn the_older_disguise_may_be_revealed_first() {
 }
 
 pub(crate) fn chains_of_any_depth_unwind_in_any_order() {
+    let mut sample = Sample::new();
     for order in [
         [0, 1, 2],
         [0, 2, 1],
@@ -57,6 +59,9 @@ pub(crate) fn chains_of_any_depth_unwind_in_any_order() {
         [2, 0, 1],
         [2, 1, 0],
     ] {
+        if sample.passes_over() {
+            continue;
+        }
         let mut forum = forum();
         let ids = [ANON, GROUPED, ANON].map(|spec| forum.apply(spec, None, false).unwrap().id);
         for at in order {

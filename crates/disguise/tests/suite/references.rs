@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::sample::Sample;
 use super::society::{Society, description};
 
 fn inviting(how: &str) -> String {
@@ -79,9 +80,13 @@ pub(crate) fn a_reference_that_changed_meanwhile_stays_as_it_is() {
 
 /// Nothing is lost or doubled, and everybody is registered, whoever comes back first.
 pub(crate) fn two_who_refer_to_each_other_leave_and_return_in_either_order() {
+    let mut sample = Sample::new();
     for action in ACTIONS {
         for how in ["null", "placeholder"] {
             for (leaving, returning) in [([1, 2], [1, 2]), ([1, 2], [2, 1]), ([2, 1], [2, 1])] {
+                if sample.passes_over() {
+                    continue;
+                }
                 let what = format!("{action} {how} {leaving:?} {returning:?}");
                 let mut society = Society::of(&invited(action), &inviting(how), &[1, 2, 3, 4]);
                 for _ in 0..2 {
@@ -101,10 +106,14 @@ pub(crate) fn two_who_refer_to_each_other_leave_and_return_in_either_order() {
 }
 
 pub(crate) fn everybody_who_refers_to_each_other_leaves_and_returns_in_any_order() {
+    let mut sample = Sample::new();
     for action in ACTIONS {
         for how in ["null", "placeholder"] {
             for chunk in [None, Some(1), Some(3)] {
                 for order in [[1, 2, 3, 4], [4, 3, 2, 1]] {
+                    if sample.passes_over() {
+                        continue;
+                    }
                     let what = format!("{action} {how} {chunk:?} {order:?}");
                     let mut society = Society::of(&invited(action), &inviting(how), &[1, 2, 3, 4]);
                     let gone = society.try_to_leave(None, false, chunk).unwrap().id;

@@ -39,6 +39,12 @@ impl Society {
         Self::made((None, called), statements, description, people)
     }
 
+    /// Makes them with texts as ids that are written like numbers.
+    pub(super) fn of_digits(statements: &[String], description: &str, people: &[i64]) -> Self {
+        let called = |person| Value::from(format!("{person}").as_str());
+        Self::made((None, called), statements, description, people)
+    }
+
     /// Makes them for the people of a tenant.
     pub(super) fn of_tenant(
         tenant: i64,

@@ -7,7 +7,7 @@
     reason = "tests stop at the first surprise"
 )]
 
-use probity_disguise::{Database, DatabaseErrorKind, Dialect, Value};
+use probity_disguise::{Database, DatabaseErrorKind, Dialect, Engine, Value};
 
 use super::forum::*;
 
@@ -34,13 +34,25 @@ pub(crate) fn a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
     let (applied, taken) = statements(&mut forum, |it| it.apply(NO_STORIES, Some(1), false));
     let applied = applied.unwrap();
     assert_eq!(applied.rows["stories"], 3);
-    // What it stands on; the rows; the records and their locator.
-    assert_eq!(taken, 1 + 1 + 2);
+    // What it stands on; the rows; the records and their locator; which log is
+    // noted, and the operation.
+    assert_eq!(taken, 1 + 1 + 2 + 2);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete());
     // What it stands on, and who the owner is; the locators and the records; whether the owner is there; the rows; that the
-    // records are none any more, and their two tables.
-    assert_eq!(taken, 1 + 2 + 1 + three_rows + 3);
+    // records are none any more, and their two tables; which log is noted, and the operation.
+    assert_eq!(taken, 1 + 2 + 1 + three_rows + 3 + 2);
+    forum.assert_as_before();
+    // Another connection asks for the shapes.
+    let (applied, taken) = statements(&mut forum, |it| it.apply(NO_STORIES, Some(1), false));
+    assert_eq!(taken, 1 + 1 + 2 + 2);
+    forum.engine = Engine::stored(forum.database.boxed()).unwrap();
+    forum.engine.updates().names().unwrap();
+    let id = applied.unwrap().id;
+    let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, id));
+    assert!(revealed.is_complete());
+    // The first time also which operations without a log are old.
+    assert_eq!(taken, 1 + 2 + 1 + 1 + three_rows + 3 + 2);
     forum.assert_as_before();
 }
 
@@ -53,13 +65,14 @@ pub(crate) fn an_account_is_removed_and_read_at_once_and_not_looked_for_when_it_
     let applied = applied.unwrap();
     assert_eq!((applied.rows["users"], applied.rows["stories"]), (1, 3));
     // What it stands on; rows that may be shared, which are read and then deleted; two tables whose rows are not, and the
-    // registration; the records and their locator.
-    assert_eq!(taken, 1 + 2 + 3 + 2);
+    // registration; the records and their locator; which log is
+    // noted, and the operation.
+    assert_eq!(taken, 1 + 2 + 3 + 2 + 2);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete());
     // What it stands on; the locators and the records; the account and the rows; whether somebody is registered, and the
-    // registration; that the records are none any more, and their two tables.
-    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2 + 3);
+    // registration; that the records are none any more, and their two tables; which log is noted, and the operation.
+    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2 + 3 + 2);
     forum.assert_as_before();
 }
 

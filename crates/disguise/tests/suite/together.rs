@@ -37,16 +37,17 @@ pub(crate) fn columns_of_the_same_rows_leave_and_return_by_one_statement() {
     let (applied, taken) = statements(&mut forum, |it| it.apply(BOTH, Some(1), false));
     let applied = applied.unwrap();
     assert_eq!(applied.rows["labels"], 6);
-    // What it stands on; the rows before, written, and read back; the records and their locator.
-    assert_eq!(taken, 1 + 3 + 2);
+    // What it stands on; the rows before, written, and read back; the shape of their table, which came later; the records and
+    // their locator; which log is noted, and the operation.
+    assert_eq!(taken, 1 + 3 + 1 + 2 + 2);
     let hidden = "SELECT id FROM labels WHERE colour = 'grey' AND length(name) = 12 ORDER BY id";
     assert_eq!(forum.numbers(hidden), [1, 2, 3]);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete(), "{revealed:?}");
     assert_eq!(revealed.values["labels"], 6);
     // What it stands on; the locators and the records; the rows as they are, and written; that the records are none any more,
-    // and their two tables.
-    assert_eq!(taken, 1 + 2 + 2 + 3);
+    // and their two tables; which log is noted, and the operation.
+    assert_eq!(taken, 1 + 2 + 2 + 3 + 2);
     assert_eq!(labels(&mut forum), before);
 }
 

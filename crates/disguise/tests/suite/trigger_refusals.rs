@@ -55,7 +55,7 @@ fn raising(dialect: Dialect, event: &str) -> Vec<Vec<String>> {
                 )]
             })
             .to_vec(),
-        _ => ["P0001", "22P02"]
+        _ => ["P0001", "P0002", "22P02"]
             .map(|code| {
                 vec![
                     format!("CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut'' USING ERRCODE = ''{code}''; END'"),

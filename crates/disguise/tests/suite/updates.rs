@@ -235,6 +235,19 @@ pub(crate) fn an_update_that_does_not_fit_is_named_and_may_be_replaced() {
     }
     assert!(forum.engine.updates().names().unwrap().is_empty());
     let wrong = Mapping::parse(&MAPPINGS.replace("upper(url)", "upper(uri)")).unwrap();
+    let refused = forum.engine.updates().record(&wrong, time());
+    assert!(
+        matches!(
+            &refused,
+            Err(Error::Update { name, source: UpdateError::Wrong(what) })
+                if name.starts_with("0001") && what.contains("uri")
+        ),
+        "{refused:?}"
+    );
+    // Of a record of a program before, the columns are not known.
+    let shapes = "DELETE FROM probity_settings WHERE name > ? AND name < ?";
+    let names = ["shape:", "shape;"].map(|it| Value::Bytes(it.as_bytes().to_vec()));
+    forum.engine.database().execute(shapes, &names).unwrap();
     forum.engine.updates().record(&wrong, time()).unwrap();
     let refused = forum.reveal_as(4, gone.id, probity_disguise::References::Recorrelate);
     assert!(

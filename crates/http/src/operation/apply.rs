@@ -191,9 +191,11 @@ fn in_chunks(
         let engine = &mut session.engine;
         let applied = engine.chunks().apply(request, rows, || clock.now());
         let applied = applied.map_err(|halted| {
+            let is_undone = halted.cause.is_undone();
             let problem = Problem::from(halted.cause);
             match halted.begun {
-                Some(id) => problem.begun(id),
+                Some(id) if is_undone => problem.begun(id),
+                Some(id) => problem.begun_unless_undone(id),
                 None => problem,
             }
         })?;

@@ -60,7 +60,7 @@ impl Operation for Register {
         let user = session.user(&self.user)?;
         context.database.install(&mut session.engine, spec)?;
         session.engine.options().suite = suite;
-        context.once_in_secret(&mut session, |engine, entries| {
+        context.once_in_secret(&mut session, self.shares, |engine, entries| {
             let made = engine.people().register(&user, protection, context.time)?;
             Ok(RegisteredForm {
                 user: self.user.clone(),

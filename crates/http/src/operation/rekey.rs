@@ -56,7 +56,7 @@ impl Operation for Rekey {
         let user = session.user(&self.user)?;
         let credential = brought.credential();
         session.engine.options().suite = suite;
-        context.once_in_secret(&mut session, |engine, entries| {
+        context.once_in_secret(&mut session, self.shares, |engine, entries| {
             let made = if self.new_key {
                 engine
                     .people()

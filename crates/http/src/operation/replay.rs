@@ -34,6 +34,16 @@ pub(super) struct ReplayedForm {
     complete: bool,
     /// The operations.
     missed: Vec<MissedForm>,
+    /// The number of operations of the log, where all are of other databases or tenants: this is
+    /// another one, or it was prepared anew after a backup from before the first registration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    of_other_databases: Option<usize>,
+    /// The number of operations of the database of which another log tells, and this one nothing: what else the database
+    /// lacks is not known, so that the replay is not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    untold: Option<usize>,
     /// Places of the log whose loss was accepted: what they told of is not known, so that the replay is not complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -106,7 +116,7 @@ impl Operation for Replay {
         // The whole log is read first: an operation left out of it would look as if it had never
         // been.
         let operations = logged_operations(context)?;
-        let mut session = context.stored()?;
+        let mut session = context.stored().map_err(Problem::of_early_backup)?;
         let specs: Vec<Spec> = context.database.specs().cloned().collect();
         let request = ReplayRequest {
             told: &operations,
@@ -114,6 +124,8 @@ impl Operation for Replay {
             parameters: values(&self.parameters)?,
             time: context.time,
         };
+        let strangers = session.engine.missed().strangers(&operations)?;
+        let untold = session.engine.missed().untold(&operations)?;
         let missed = if self.dry_run {
             session.engine.missed().list(&request)?
         } else {
@@ -122,7 +134,9 @@ impl Operation for Replay {
         let lost: Vec<LostForm> = context.reader.losses().map(LostForm::from).collect();
         let is_done = missed.iter().all(|it| it.outlook.reason().is_none());
         Ok(ReplayedForm {
-            complete: is_done && lost.is_empty(),
+            complete: is_done && lost.is_empty() && strangers.is_none() && untold == 0,
+            of_other_databases: strangers,
+            untold: (untold > 0).then_some(untold),
             lost,
             missed: missed.into_iter().map(MissedForm::from).collect(),
             entry: session.entry(),

@@ -172,7 +172,7 @@ pub(super) struct SweptForm {
     entry: Option<EntryForm>,
 }
 
-/// A disguise that a sweep was refused.
+/// A disguise that was refused.
 #[derive(Serialize, ToSchema)]
 struct RefusedForm {
     /// The disguise.
@@ -238,6 +238,11 @@ pub(super) struct Resume {
 pub(super) struct ResumedForm {
     /// The disguises.
     disguises: Vec<AppliedForm>,
+    /// Those that were not gone on with, where all were asked for: one that was begun with a
+    /// credential needs its id and that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    refused: Vec<RefusedForm>,
 }
 
 impl Operation for Resume {
@@ -262,15 +267,28 @@ impl Operation for Resume {
             None => session.engine.chunks().unfinished()?,
         };
         let clock = SystemClock::new();
-        let mut disguises = Vec::with_capacity(ids.len());
+        let mut resumed = ResumedForm {
+            disguises: Vec::with_capacity(ids.len()),
+            refused: Vec::new(),
+        };
         for id in ids {
-            let applied = session
-                .engine
-                .chunks()
-                .finish_over(id, over.as_ref(), rows, || clock.now());
-            let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
-            disguises.push(AppliedForm::new(applied, session.entry()));
+            let mut chunks = session.engine.chunks();
+            let applied = chunks.finish_over(id, over.as_ref(), rows, || clock.now());
+            match applied.map_err(Problem::from) {
+                Ok(applied) => {
+                    let form = AppliedForm::new(applied, session.entry());
+                    resumed.disguises.push(form);
+                }
+                // One that is refused does not hold up the others.
+                Err(problem) if self.id.is_none() && problem.is_refusal() => {
+                    resumed.refused.push(RefusedForm {
+                        id: id.to_string(),
+                        reason: problem.detail().to_owned(),
+                    });
+                }
+                Err(problem) => return Err(problem.begun(id)),
+            }
         }
-        Ok(ResumedForm { disguises })
+        Ok(resumed)
     }
 }

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::held_lock::{HeldLock, Pinned, cannot_lock_folders, try_lock};
-use super::name::{TEMPORARY, components, join, split};
+use super::name::{TEMPORARY, components, is_temporary, join, split};
 use super::{File, Lock, Storage};
 
 /// Permissions of files.
@@ -200,7 +200,7 @@ impl Directory {
                 opened => opened?,
             };
             for (name, kind) in entries(&opened)? {
-                if name.starts_with(TEMPORARY) {
+                if is_temporary(&name) {
                     found.push((folder.clone(), name, kind));
                 } else if kind == FileType::Directory {
                     // A folder with a name that the log cannot use is foreign.
@@ -338,7 +338,7 @@ impl Storage for Directory {
         }
         .into_iter()
         .map(|(name, _)| name)
-        .filter(|name| !name.starts_with(TEMPORARY))
+        .filter(|name| !is_temporary(name))
         .collect();
         names.sort();
         Ok(names)

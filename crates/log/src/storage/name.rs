@@ -7,6 +7,16 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 /// Longest component of a name in bytes, as in the usual file systems.
 const COMPONENT_BYTES_MAX: usize = 255;
 
+/// Returns whether `part` is a temporary name: prefix, process id, number. Anybody may give another
+/// file a name that only begins so.
+pub(super) fn is_temporary(part: &str) -> bool {
+    let numbers = part
+        .strip_prefix(TEMPORARY)
+        .and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
 /// The folder of `name` (empty for the root) and its last component.
 ///
 /// Callers promise valid names. A name that would leave the root is refused all the same, because
@@ -41,7 +51,7 @@ fn check(name: &str) -> io::Result<()> {
             "." | ".." => return refused("the name would leave the log's folder"),
             _ if part.contains('\0') => return refused("the name holds a zero byte"),
             _ if part.len() > COMPONENT_BYTES_MAX => return refused("the name is too long"),
-            _ if part.starts_with(TEMPORARY) => {
+            _ if is_temporary(part) => {
                 return refused("the name is one of a temporary file");
             }
             _ => {}
@@ -70,8 +80,8 @@ mod tests {
             "a/../b",
             "a/./b",
             "a\0b",
-            ".tmp-1",
-            "a/.tmp-1/b",
+            ".tmp-1-1",
+            "a/.tmp-1-1/b",
             &long,
         ] {
             let error = split(name).unwrap_err();

@@ -209,7 +209,8 @@ impl Verifier<'_> {
             return Ok(found);
         }
         let mut decompressor = Decompressor::default();
-        let _passed = self.follow(&StreamName::heads(), &mut |number, frame| {
+        let history = self.follow_journal(&mut |_, _| {})?.history;
+        let _passed = self.follow_heads(&history, &mut |number, frame| {
             for entry in read(frame, &mut decompressor).unwrap_or_default() {
                 if let HeadsEntry::Heads { heads, .. } = entry {
                     for head in heads {

@@ -7,7 +7,6 @@ use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
-use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::chain::Chain;
 use super::passed::{check_folders, name_passed};
@@ -255,15 +254,11 @@ impl Verifier<'_> {
             };
             faults.push(Fault::new(FaultClass::Missing, name, &*place, detail));
         }
-        // A head is anchored after its checkpoint was replaced, and was read before.
-        if let (Some(head), Some((size, frame))) = (&subject.head, anchored)
-            && head.size() < size
-        {
-            let detail = format!(
-                "covers {}, but {} {frame} anchored {size}: an older checkpoint was put back",
-                frames(head.size()),
-                anchoring_frame(self.geometry.version())
-            );
+        let older = subject
+            .head
+            .as_ref()
+            .and_then(|head| opening.is_older(head.size()));
+        if let Some(detail) = older {
             faults.push(Fault::new(FaultClass::Rollback, name, place, detail));
         }
         subject.known.sort_by_key(|known| known.size);
@@ -473,7 +468,11 @@ impl Opening<'_> {
             Ok(opened) => opened,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                let detail = cause.unwrap_or_else(|| error.to_string());
+                let detail = if note.is_empty() {
+                    "is empty, too long, or something else is in the place of the file".to_owned()
+                } else {
+                    cause.unwrap_or_else(|| error.to_string())
+                };
                 let fault = Fault::new(FaultClass::Checkpoint, self.name, place, detail);
                 faults.push(if self.is_later(note) {
                     fault.of_older_journal()

@@ -6,12 +6,8 @@ use super::stored::{is_strange, is_there};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
-use crate::history::read_history;
-use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
+use crate::keystore::{SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
-
-/// Times that the signing key is read again because a writer changes it meanwhile.
-const SIGNING_KEY_READS_MAX: u32 = 8;
 
 impl Verifier<'_> {
     /// Checks that the key in `keys/` is the one that the journal certified last. Another one shows
@@ -24,32 +20,23 @@ impl Verifier<'_> {
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<Option<SigningKeyState>, LogError> {
-        let (mut state, mut is_cut) = (SigningKeyState::Older, false);
-        for _ in 0..SIGNING_KEY_READS_MAX {
-            // The journal first: a writer certifies a key before it replaces the old one, and
-            // another one may follow meanwhile.
-            let (files, master) = (&self.files, &opener.master);
-            let history = read_history(files, &self.geometry, Some(master));
-            let history = match history {
-                // The journal's own faults are reported where it is checked.
-                Err(error) if is_strange(&error) => return Ok(None),
-                history => history?,
-            };
-            // A reader may have been opened before an erasure.
-            opener.take_erasures(&history.erasures);
-            // Frames that the checkpoint covers and the keys do not open may have certified a later
-            // key. They are a fault of their own.
-            let claimed = self.claimed_size(&StreamName::journal())?;
-            is_cut = claimed.is_some_and(|claimed| history.read.size < claimed);
-            state = opener.signing_key_state(&self.geometry, &history)?;
-            if state != SigningKeyState::Older {
-                return Ok(Some(state));
-            }
+        let (state, history) = match opener.signing_key(&self.geometry) {
+            // The journal's own faults are reported where it is checked.
+            Err(error) if is_strange(&error) => return Ok(None),
+            read => read?,
+        };
+        // A reader may have been opened before an erasure.
+        opener.take_erasures(&history.erasures);
+        if !matches!(state, SigningKeyState::Older | SigningKeyState::Uncertified) {
+            return Ok(Some(state));
         }
-        if is_passed || is_cut {
+        // Frames that the checkpoint covers and the keys do not open may have certified a later key.
+        // They are a fault of their own.
+        let claimed = self.claimed_size(&StreamName::journal())?;
+        if is_passed || claimed.is_some_and(|claimed| history.read.size < claimed) {
             unchecked.push(SIGNING, UncheckedReason::Undecided);
         } else {
-            push(faults, FaultClass::KeyChain, SIGNING, OLDER);
+            push(faults, FaultClass::KeyChain, SIGNING, state.fault());
         }
         Ok(Some(state))
     }
@@ -61,12 +48,13 @@ impl Verifier<'_> {
         state: Option<SigningKeyState>,
         faults: &mut Faults,
     ) -> Result<(), LogError> {
-        if state == Some(SigningKeyState::Missing) {
-            if is_there(&self.files, SIGNING)? {
-                push(faults, FaultClass::KeyChain, SIGNING, NOT_SIGNING);
+        if let Some(state @ SigningKeyState::Missing) = state {
+            let class = if is_there(&self.files, SIGNING)? {
+                FaultClass::KeyChain
             } else {
-                push(faults, FaultClass::Missing, SIGNING, NO_SIGNING);
-            }
+                FaultClass::Missing
+            };
+            push(faults, class, SIGNING, state.fault());
         }
         Ok(())
     }
@@ -78,19 +66,19 @@ impl Verifier<'_> {
         opener: &Opener,
         faults: &mut Faults,
     ) -> Result<(), LogError> {
-        if let Some(witness) = opener.witness(&self.geometry)?
-            && let Some(reason) = witness.reason()
-        {
+        if let Some(witness) = opener.witness(&self.geometry)? {
             let class = match witness {
                 Witness::Missing => FaultClass::Missing,
                 _ => FaultClass::KeyChain,
             };
-            push(faults, class, WITNESS, reason);
+            push(faults, class, WITNESS, witness.reason());
         }
         Ok(())
     }
 }
 
-fn push(faults: &mut Faults, class: FaultClass, place: &str, detail: &str) {
-    faults.push(Fault::new(class, &StreamName::journal(), place, detail));
+fn push(faults: &mut Faults, class: FaultClass, place: &str, detail: Option<String>) {
+    if let Some(detail) = detail {
+        faults.push(Fault::new(class, &StreamName::journal(), place, detail));
+    }
 }

@@ -286,7 +286,7 @@ impl<'a> Verifier<'a> {
         let mut passed_heads = Vec::new();
         if history.v2.is_none() {
             let take = &mut |number, frame: &Frame<'_>| anchors.take(&history, number, frame);
-            passed_heads = self.follow(&StreamName::heads(), take)?;
+            passed_heads = self.follow_heads(&history, take)?;
         }
         let certificates_read = anchors.certificates_read();
         let all_named = anchors.all();
@@ -315,7 +315,7 @@ impl<'a> Verifier<'a> {
         let mut decompressor = Decompressor::default();
         let mut faults = Faults::default();
         let mut broken = false;
-        let passed = self.follow(&name, &mut |number, frame| {
+        let passed = self.follow(&name, 0, &mut |number, frame| {
             if broken {
                 return;
             }
@@ -339,10 +339,23 @@ impl<'a> Verifier<'a> {
         })
     }
 
-    /// Reads the whole frames of a built-in stream, past damage. Returns those that were skipped.
+    /// Reads the whole frames of `heads`, at least those that a certificate of the journal binds:
+    /// whatever became of the checkpoint, the certificate signs for them.
+    fn follow_heads(
+        &self,
+        history: &History,
+        visit: &mut dyn FnMut(u64, &Frame<'_>),
+    ) -> Result<Vec<u64>, LogError> {
+        let bound = history.bound_heads().map_or(0, |bound| bound.size);
+        self.follow(&StreamName::heads(), bound, visit)
+    }
+
+    /// Reads the whole frames of a built-in stream, past damage: those that a head claims, and the
+    /// first `bound` ones. Returns those that were skipped.
     fn follow(
         &self,
         name: &StreamName,
+        bound: u64,
         visit: &mut dyn FnMut(u64, &Frame<'_>),
     ) -> Result<Vec<u64>, LogError> {
         let identity = Identity::built_in(&self.geometry, name);
@@ -354,7 +367,7 @@ impl<'a> Verifier<'a> {
         let mut passed = Vec::new();
         // Anybody may have written the frames behind the signed part, and without a key nothing
         // shows who did.
-        let size = self.claimed_most(name)?;
+        let size = self.claimed_most(name)?.max(bound);
         let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
         let covered = self.claimed_size(name)?.unwrap_or_default();
         let mut records = Bundles::new(&self.files, name, identity, covered);

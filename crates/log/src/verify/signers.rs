@@ -1,6 +1,10 @@
 //! The signers of a stream's heads: the key that was due, and the heads that need none.
 
+use probity_format::Version;
+
+use super::anchoring::anchoring_frame;
 use super::heads::Opening;
+use crate::error::frames;
 use crate::first_signer::first_signer;
 
 impl Opening<'_> {
@@ -46,5 +50,21 @@ impl Opening<'_> {
     /// Frames that the last head of the stream in `heads` covers.
     pub(super) fn named(&self) -> u64 {
         self.anchors.last().map_or(0, |(size, _)| size)
+    }
+
+    /// The fault of a checkpoint over `size` frames, where `heads` names more of the stream. A head is
+    /// anchored after its checkpoint was replaced, and was read before.
+    pub(super) fn is_older(&self, size: u64) -> Option<String> {
+        let by = if self.history.v2.is_some() {
+            Version::V2
+        } else {
+            Version::NEWEST
+        };
+        let (anchored, frame) = self.anchors.last().filter(|(more, _)| *more > size)?;
+        Some(format!(
+            "covers {}, but {} {frame} anchored {anchored}: an older checkpoint was put back",
+            frames(size),
+            anchoring_frame(by)
+        ))
     }
 }

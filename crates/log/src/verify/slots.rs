@@ -10,13 +10,13 @@ use probity_format::stream::StreamName;
 use super::stored::{is_strange, open};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
+use crate::advice;
 use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
 use crate::slot_ranges::SlotRanges;
 use crate::slots::{
-    MISNAMED, OTHER_PSEUDONYMS, PUT_BACK, SLOTS, VOID, advice, place, read_slots, readable,
-    slot_length, surplus,
+    MISNAMED, OTHER_PSEUDONYMS, SLOTS, VOID, place, read_slots, readable, slot_length, surplus,
 };
 
 /// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
@@ -79,9 +79,9 @@ impl SlotsTold {
     /// differ in those alone that an accepted loss left void.
     const fn advice(&self, only_void: bool) -> &'static str {
         if only_void {
-            PUT_BACK
+            advice::SLOTS_RETURNED
         } else {
-            advice(self.has_closed)
+            advice::slots(Version::V3, self.has_closed)
         }
     }
 
@@ -119,7 +119,10 @@ impl Verifier<'_> {
             };
             check.all()?;
         } else {
-            let detail = format!("is missing; {}", advice(told.has_closed));
+            let detail = format!(
+                "is missing; {}",
+                advice::slots(Version::V3, told.has_closed)
+            );
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
         }
         match opener {
@@ -211,7 +214,7 @@ impl LabelCheck<'_> {
     fn compare(&mut self, read: Labels, length: u64) {
         let (told, signed) = (self.told, self.told.slots);
         let whole = length / slot_length(Version::V3);
-        if let Some(detail) = surplus(whole, signed.count, told.has_closed) {
+        if let Some(detail) = surplus(whole, signed.count) {
             push(self.faults, FaultClass::Content, SLOTS.into(), detail);
         }
         let only_void = read.differ_in_void_alone(told, whole);
@@ -304,7 +307,7 @@ fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<
         let detail = if slot.is_empty {
             no_key(told.has_closed)
         } else {
-            let advice = advice(told.has_closed);
+            let advice = advice::slots(Version::V3, told.has_closed);
             format!("does not open: it was changed or swapped; {advice}")
         };
         push(faults, FaultClass::Content, place(*number), detail);
@@ -313,7 +316,7 @@ fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<
 }
 
 fn no_key(has_closed: bool) -> String {
-    let advice = advice(has_closed);
+    let advice = advice::slots(Version::V3, has_closed);
     format!("holds no key though no signed erasure says so; {advice}")
 }
 

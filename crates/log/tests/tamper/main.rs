@@ -15,6 +15,7 @@
 mod campaign;
 mod heads;
 mod kinds;
+mod older_heads;
 mod opening;
 mod quiet;
 mod random;

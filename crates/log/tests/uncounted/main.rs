@@ -324,7 +324,7 @@ fn an_entry_that_was_given_up_is_called_so_by_a_proof() {
     ] {
         assert!(text.contains("before a loss was accepted"), "{text}");
         assert!(text.contains("copy the present folder aside"), "{text}");
-        assert!(!text.contains("restore the folder"), "{text}");
+        assert!(!text.contains("from a backup"), "{text}");
     }
     fs::write(path.join(SLOTS), newest).unwrap();
     Log::open(&path, &root(), options())

@@ -228,10 +228,8 @@ fn a_damaged_or_older_key_file_is_named_for_what_it_is() {
     let places: Vec<&str> = report.faults.iter().map(|f| f.place.as_str()).collect();
     assert_eq!(places, ["keys/signing.key"]);
     let refused = Log::open(&path, &root(), options()).unwrap_err();
-    assert!(
-        refused.to_string().contains("put the newest copies"),
-        "{refused}"
-    );
+    let said = refused.to_string();
+    assert!(said.contains(probity_log::advice::SIGNING_KEY), "{said}");
     // The state after a crash between the certificate and the change of keys.
     fs::write(path.join("keys/signing.next"), newest).unwrap();
     assert_eq!(state(), SigningKeyState::Succeeded);
@@ -240,4 +238,42 @@ fn a_damaged_or_older_key_file_is_named_for_what_it_is() {
         .close()
         .unwrap();
     assert_eq!(state(), SigningKeyState::Current);
+}
+
+/// The key before and its certified successor, as a writer leaves them that is killed before the one
+/// takes the place of the other: without the key before, no writer opened the log any more, though
+/// the key that signs now was there.
+#[test]
+fn a_certified_successor_signs_where_the_key_before_it_is_gone() {
+    let damages: [fn(&Path); 3] = [
+        |file| fs::remove_file(file).unwrap(),
+        |file| fs::write(file, "torn").unwrap(),
+        |file| fs::write(file, [7; 68]).unwrap(),
+    ];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        let [key, next] = ["keys/signing.key", "keys/signing.next"].map(|name| path.join(name));
+        fs::copy(&key, &next).unwrap();
+        let older = fs::read(&key).unwrap();
+        damage(&key);
+        let state = || Reader::open(&path, &root()).unwrap().signing_key().unwrap();
+        assert_eq!(state(), SigningKeyState::Succeeded);
+        let with_key = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        assert_eq!(verify(&path, &with_key).unwrap().faults, []);
+        let log = Log::open(&path, &root(), options()).unwrap();
+        log.close().unwrap();
+        assert_eq!(state(), SigningKeyState::Current);
+        assert!(!next.exists());
+        // Any other key signs nothing.
+        fs::write(&next, older).unwrap();
+        damage(&key);
+        let refused = Log::open(&path, &root(), options()).unwrap_err();
+        let is_named =
+            matches!(&refused, LogError::Broken { place, .. } if place == "keys/signing.key");
+        assert!(is_named, "{refused}");
+    }
 }

@@ -235,17 +235,24 @@ fn what_is_no_file_stops_nobody_in_an_empty_stream() {
 }
 
 /// A crash leaves temporary files, and somebody may make one to hide data: no report listed them.
+/// A name that only begins like one belongs to somebody else.
 #[test]
 fn temporary_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     fs::write(path.join("keys/.tmp-1-2"), b"left").unwrap();
+    fs::create_dir(path.join(".tmp-3-4")).unwrap();
     fs::create_dir(path.join(".tmp-folder")).unwrap();
     let report = verify(&path, &VerifyOptions::default()).unwrap();
-    let named = report.unchecked.iter();
-    let named = named.filter(|it| it.why == UncheckedReason::Leftover);
-    let named: Vec<&str> = named.map(|it| it.path.as_str()).collect();
-    assert_eq!(named, [".tmp-folder", "keys/.tmp-1-2"]);
+    let named = |why| {
+        let named = report.unchecked.iter().filter(move |it| it.why == why);
+        named.map(|it| it.path.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        named(UncheckedReason::Leftover),
+        [".tmp-3-4", "keys/.tmp-1-2"]
+    );
+    assert_eq!(named(UncheckedReason::Foreign), [".tmp-folder"]);
     assert!(report.is_intact());
 }
 

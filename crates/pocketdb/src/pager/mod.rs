@@ -16,6 +16,7 @@ pub(crate) mod list;
 pub(crate) mod log;
 #[cfg(feature = "std")]
 pub(crate) mod medium;
+pub(crate) mod note;
 pub(crate) mod recovery;
 pub(crate) mod ring;
 pub(crate) mod root;
@@ -41,6 +42,7 @@ use crate::pager::directory::{Places, Structure, TEMPORARY};
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::log::Log;
+use crate::pager::note::{check_closed, write_memory};
 use crate::pager::ring::{read_newest, write_ring};
 use crate::pager::root::{
     Origin, PartState, RootRecord, SecureStore, format_store, read_head, write_chain,
@@ -97,6 +99,7 @@ impl Stored {
         let since = head.origin.since.unwrap_or(Since::NEVER);
         let mut seal = Box::new(Seal::new(&head.secret, since));
         let committed = read_newest(secure, &mut seal)?;
+        check_closed(secure, &mut seal, committed.sequence)?;
         Ok(Self {
             seal,
             committed,
@@ -303,6 +306,7 @@ pub(crate) fn prepare(
         ..Usage::default()
     }
     .write(secure)?;
+    write_memory(secure, &mut seal, memory as u64)?;
     // The head is written last: without it the store cannot be opened.
     format_store(secure, blocks, &secret)
 }

@@ -43,6 +43,16 @@ impl MemoryStore {
         }
     }
 
+    /// Copies another store.
+    ///
+    /// # Errors
+    /// The other one cannot be read.
+    pub fn copy_of(other: &mut impl SecureStore) -> Result<Self, SecureStoreError> {
+        let mut copy = Self::new(other.capacity());
+        other.read(0, &mut copy.bytes)?;
+        Ok(copy)
+    }
+
     /// Makes the write after `writes` further ones keep only `kept` bytes and fail.
     pub fn plan_cut(&mut self, writes: u64, kept: usize) {
         self.cut = Some((writes, kept));

@@ -1,12 +1,14 @@
 //! Operation counts of a database since its creation, kept in the secure store.
 //!
-//! The engine does not depend on these numbers. They are written when a store is closed in order,
+//! The engine does not depend on these numbers, and the memory given has a [note](super::note) besides. They are written when a store is closed in order,
 //! so they lack the operations of an opening that was interrupted.
 
 use crate::pager::Pager;
 use crate::pager::bytes::{put, u64_at};
-use crate::pager::error::SecureStoreError;
+use crate::pager::commit::Root;
+use crate::pager::error::{Error, Result, SecureStoreError};
 use crate::pager::flash::{FlashCounters, Nand};
+use crate::pager::note::{read_memory, write_closed, write_memory};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::CipherCounters;
 
@@ -110,7 +112,7 @@ impl Usage {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn read(secure: &mut impl SecureStore) -> Result<Self, SecureStoreError> {
+    pub fn read(secure: &mut impl SecureStore) -> core::result::Result<Self, SecureStoreError> {
         let mut bytes = [0; USAGE_BYTES];
         secure.read(USAGE_AT, &mut bytes)?;
         let operations = |first: usize| {
@@ -131,7 +133,10 @@ impl Usage {
     }
 
     /// Writes the numbers to the secure store.
-    pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<(), SecureStoreError> {
+    pub(crate) fn write(
+        &self,
+        secure: &mut impl SecureStore,
+    ) -> core::result::Result<(), SecureStoreError> {
         let mut bytes = [0; USAGE_BYTES];
         let sets = [self.total.numbers(), self.last.numbers()];
         let numbers = [self.memory_given, self.memory_planned].into_iter();
@@ -152,17 +157,32 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         }
     }
 
-    /// Adds the operations of this opening, which planned `planned` bytes, to the sums.
-    pub(crate) fn close(&mut self, planned: usize) -> Result<(), SecureStoreError> {
+    /// Adds the operations of this opening, which was given `memory` bytes and planned `planned`, to
+    /// the sums, and notes that it was closed.
+    pub(crate) fn close(&mut self, memory: usize, planned: usize) -> Result<()> {
         let before = Usage::read(&mut self.root.secure)?;
         let last = self.operations();
+        // A store of an earlier version gets the note now; damage of one place is mended.
+        let given = match read_memory(&mut self.root.secure, &mut self.root.seal) {
+            Ok(given) => given.bytes,
+            Err(Error::Root(_)) => memory as u64,
+            Err(error) => return Err(error),
+        };
         let usage = Usage {
+            memory_given: given,
             memory_planned: before.memory_planned.max(planned as u64),
             total: before.total.plus(&last),
             last,
-            ..before
         };
         usage.write(&mut self.root.secure)?;
-        self.root.secure.sync()
+        let Root {
+            secure,
+            seal,
+            committed,
+            ..
+        } = &mut self.root;
+        write_memory(secure, seal, given)?;
+        write_closed(secure, seal, committed.sequence)?;
+        Ok(secure.sync()?)
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod base;
 pub(crate) mod catalogue;
 pub(crate) mod change;
+pub(crate) mod deferred;
 pub(crate) mod hashes;
 pub(crate) mod id;
 pub(crate) mod index;

@@ -1,10 +1,9 @@
 //! The store: tables of fixed-width rows with references, commit, rollback and bounded memory.
 
-use alloc::boxed::Box;
-
 use crate::error::{Error, Result};
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::list::List;
+use crate::pager::note::memory_of;
 use crate::pager::root::{SecureStore, check_capacity, read_head};
 use crate::pager::seal::{CipherCounters, signing_secret};
 use crate::pager::usage::Operations;
@@ -12,6 +11,7 @@ use crate::pager::{Pager, Stored, prepare};
 use crate::tables::base::Base;
 use crate::tables::catalogue::{Catalogue, TableDefinition, stored};
 use crate::tables::change::Tables;
+use crate::tables::deferred::Deferred;
 use crate::tables::id::TableId;
 use crate::tables::memory::{Budget, Plan};
 use crate::tables::summary::Summary;
@@ -33,8 +33,8 @@ pub struct StoreCounters {
 /// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
 pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) tables: Tables<F, S>,
-    /// An error after a commit, which the next operation returns.
-    deferred: Option<Box<Error>>,
+    /// An error after a commit, which the next operation returns, and the closing in any case.
+    deferred: Deferred,
     /// `true` if a statement began a transaction.
     pub(crate) in_transaction: bool,
     pub(crate) budget: Budget,
@@ -81,7 +81,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         plan: &Plan,
     ) -> Self {
         let mut store = Self {
-            deferred: None,
+            deferred: Deferred::default(),
             in_transaction: false,
             budget: plan.budget,
             tables: Tables {
@@ -163,7 +163,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Commits every inserted row.
     ///
     /// If an error is returned before the commit, nothing is committed. An error after it, while
-    /// rows are moved to units, is returned by the next operation.
+    /// rows are moved to units, is returned by the next operation, and by [`Self::close`] in any case.
     ///
     /// # Errors
     /// A failure of the device or the secure store. The handle is then poisoned, and another
@@ -247,14 +247,37 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Closes the store and adds the operations of this opening; an open transaction is lost.
     ///
     /// # Errors
-    /// The secure store cannot be read or written.
+    /// An error behind a commit, whether another operation has returned it or not: what was
+    /// committed stands, and the next opening does the rest or meets the same. The secure store
+    /// cannot be read or written.
     pub fn close(mut self) -> Result<(F, S)> {
-        self.tables.base.pager.close(self.budget.used)?;
+        let Budget { memory, used, .. } = self.budget;
+        let closed = self.tables.base.pager.close(memory, used);
+        self.deferred.tell()?;
+        closed?;
         Ok(self.into_parts())
     }
 
-    /// Returns the device and the secure store, for the next opening; the open transaction is lost.
-    pub fn into_parts(self) -> (F, S) {
+    /// Returns the memory given to the store at its creation, which is to be given to
+    /// [`Self::open`] again.
+    ///
+    /// # Errors
+    /// [`Error::Root`] where it is damaged, or is one that [`Self::create`] refuses; a failure of
+    /// the secure store.
+    pub fn memory_given(secure: &mut S) -> Result<usize> {
+        let given = memory_of(secure)?;
+        let bytes = usize::try_from(given.bytes).unwrap_or(usize::MAX);
+        // A later version may need more than a code vouches for, and says so at the opening.
+        if !given.is_noted && Plan::new(&Catalogue::new()?, bytes).is_err() {
+            return Err(Error::Root("names a memory that no database has"));
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the device and the secure store, for another opening, as a loss of power leaves them:
+    /// nobody is told of an error behind the last commit. [`Self::close`] tells.
+    pub fn into_parts(mut self) -> (F, S) {
+        self.deferred.lose();
         (
             self.tables.base.pager.flash,
             self.tables.base.pager.root.secure,
@@ -264,10 +287,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns an error after a failure, and releases the leases of an operation.
     pub(crate) fn usable(&mut self) -> Result<()> {
         let usable = self.tables.base.pager.usable();
-        match self.deferred.take() {
-            Some(error) => Err(*error),
-            None => Ok(usable?),
-        }
+        self.deferred.tell_once()?;
+        Ok(usable?)
     }
 
     fn commit_rows(&mut self) -> Result<()> {
@@ -284,7 +305,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         match self.tables.settle() {
             Err(error) if !error.is_refusal() => {
                 self.tables.base.pager.poison();
-                self.deferred = Some(Box::new(error));
+                self.deferred.keep(error);
             }
             _ => {}
         }

@@ -168,3 +168,33 @@ fn a_store_whose_work_behind_a_commit_failed_does_nothing_more() {
     }
     assert!(deferred > 5, "{deferred}");
 }
+
+/// An error behind the last commit was told by nobody when the store was closed instead of used
+/// again.
+#[test]
+fn an_error_behind_the_last_commit_is_told_by_the_closing() {
+    let mut told = 0;
+    for after in 0..40 {
+        let flash = crate::script::Shared::new(Simulator::new(crate::script::BLOCKS));
+        let secure = MemoryStore::new(crate::script::STORE_BYTES);
+        let mut store = Store::create(flash.clone(), secure, &SECRET, MEMORY).unwrap();
+        create_tables(&mut store).unwrap();
+        for number in 0..probity_pocketdb::limits::UNIT_ROWS {
+            let row = crate::script::row(0, number);
+            store.insert(TABLES[0], &row, &[]).unwrap();
+        }
+        let torn = Torn::Nothing;
+        flash.change(|flash| flash.plan_cut(PowerCut { after, torn }));
+        let committed = store.commit().is_ok();
+        flash.change(Simulator::restore_power);
+        // A rollback that nobody looks at takes nothing of it away.
+        drop(store.rollback());
+        let closed = store.close().err();
+        if committed && closed.is_none() {
+            // All of the work was done before the power would have failed.
+            break;
+        }
+        told += u32::from(committed);
+    }
+    assert!(told > 5, "{told}");
+}

@@ -194,3 +194,37 @@ fn a_root_file_that_was_cut_short_is_refused() {
     }
     println!("{unharmed} cuts of {} bytes took nothing", whole.len());
 }
+
+/// A flipped bit of the newest record took back the last answered commit without a word, and so did
+/// records of before in the place of the newest ones.
+#[test]
+fn a_store_that_was_closed_does_not_lose_its_newest_records() {
+    let mut model = Model::default();
+    let mut store = new_store();
+    play(&mut store, &mut model, 0..60).unwrap();
+    let (flash, mut before) = store.close().unwrap();
+    let mut store = Store::open(flash, before.clone(), MEMORY).unwrap();
+    play(&mut store, &mut model, 60..66).unwrap();
+    let (flash, mut secure) = store.close().unwrap();
+    assert_eq!(refusal(&flash, &secure), None);
+    let newest = newest_slot(&mut secure);
+    let lost = Some(Error::Root("has lost the record of its last commit"));
+    for at in [0, 9, 130, 383] {
+        let mut damaged = secure.clone();
+        damaged.bytes_mut()[bytes_of(newest)][at] ^= 4;
+        assert_eq!(refusal(&flash, &damaged), lost, "byte {at}");
+    }
+    let mut older = secure.clone();
+    for back in 0..6 {
+        let slot = (newest + RECORD_SLOTS - back) % RECORD_SLOTS;
+        let copied = record(&mut before, slot);
+        older.bytes_mut()[bytes_of(slot)].copy_from_slice(&copied);
+        assert_eq!(refusal(&flash, &older), lost, "{back} records");
+    }
+    // A damaged note says nothing, and the newest record holds.
+    for at in 400..425 {
+        let mut damaged = secure.clone();
+        damaged.bytes_mut()[at] ^= 1;
+        assert_eq!(refusal(&flash, &damaged), None, "byte {at}");
+    }
+}

@@ -8,7 +8,7 @@ use probity_pocketdb::flash::{
 };
 use probity_pocketdb::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Extent, Operations, SecureStore, SecureStoreError, Store, Usage};
+use probity_pocketdb::{Error, Extent, Operations, SecureStore, SecureStoreError, Store, Usage};
 
 use crate::script::{BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, answers, create_tables, play};
 
@@ -214,4 +214,63 @@ fn a_chain_of_keys_that_is_zeros_is_refused() {
         .reorganize(Extent::Whole, u32::MAX, u64::MAX)
         .unwrap_err();
     assert!(refused.to_string().contains("damaged"), "{refused}");
+}
+
+/// The memory given stood in the store without a code. One flipped bit made it 0, the database opened no
+/// more, and the message was one about too little memory.
+#[test]
+fn no_flipped_bit_of_the_memory_given_keeps_a_store_shut() {
+    let mut store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    )
+    .unwrap();
+    create_tables(&mut store).unwrap();
+    let (flash, secure) = store.close().unwrap();
+    // The sums with the memory, and the note of it.
+    for bit in (64 * 8..80 * 8).chain(368 * 8..393 * 8) {
+        let mut damaged = secure.clone();
+        damaged.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        type Opened = Store<Simulator, MemoryStore>;
+        assert_eq!(Opened::memory_given(&mut damaged), Ok(MEMORY), "bit {bit}");
+        let store = Store::open(flash.clone(), damaged, MEMORY).unwrap();
+        let (_, mut mended) = store.close().unwrap();
+        let usage = Usage::read(&mut mended).unwrap();
+        assert_eq!(usage.memory_given, MEMORY as u64, "bit {bit}");
+    }
+    let mut damaged = secure;
+    for (at, bit) in [(66, 1), (370, 4)] {
+        damaged.bytes_mut()[at] ^= bit;
+    }
+    let refused = Store::<Simulator, MemoryStore>::memory_given(&mut damaged);
+    assert_eq!(refused, Err(Error::Root("is damaged")));
+}
+
+/// A store of an earlier version has no note: it opens as before, gets one, and a memory that no
+/// store is created with is damage.
+#[test]
+fn a_store_without_a_note_of_its_memory_gets_one_when_it_is_closed() {
+    let mut store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    )
+    .unwrap();
+    create_tables(&mut store).unwrap();
+    let (flash, mut secure) = store.into_parts();
+    secure.bytes_mut()[368..512].fill(0);
+    type Opened = Store<Simulator, MemoryStore>;
+    assert_eq!(Opened::memory_given(&mut secure), Ok(MEMORY));
+    let mut damaged = secure.clone();
+    damaged.bytes_mut()[66] ^= 1;
+    let refused = Opened::memory_given(&mut damaged).unwrap_err();
+    assert!(matches!(refused, Error::Root(_)), "{refused}");
+    let store = Store::open(flash, secure, MEMORY).unwrap();
+    let (_, mut secure) = store.close().unwrap();
+    assert_ne!(secure.bytes_mut()[368..393], [0; 25]);
+    secure.bytes_mut()[66] ^= 1;
+    assert_eq!(Opened::memory_given(&mut secure), Ok(MEMORY));
 }

@@ -66,6 +66,23 @@ impl CommandFacts {
         &*self.name == "debug" || self.specs.iter().any(is_key)
     }
 
+    /// Returns whether the command may touch keys that nobody names: a module's does what it likes,
+    /// and mostly says of no key, or of an index alone, what it touches.
+    pub const fn is_open(&self) -> bool {
+        self.flags.contains(Flags::MODULE)
+    }
+
+    /// Returns the access to a key as it can be. The server takes every key of a module that names
+    /// its places alone for one that is read and written, also of a command that never writes.
+    pub const fn bounded(&self, access: Access) -> Access {
+        let only_reads = self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::WRITE);
+        if self.flags.contains(Flags::MODULE) && only_reads {
+            Access::ACCESS
+        } else {
+            access
+        }
+    }
+
     /// Returns whether the place of a module's keys follows from a word that has a zero byte behind
     /// it. The server takes that for the word; a module, which finds its keys by itself, need not.
     pub fn is_ambiguous(&self, arguments: &Arguments) -> bool {
@@ -113,21 +130,28 @@ impl CommandFacts {
 }
 
 /// Commands whose arguments stand in entries though they are no keys.
-const NAMED_IN_ENTRIES: [&str; 14] = [
+const NAMED_IN_ENTRIES: [&str; 21] = [
     "acl|deluser",
     "acl|dryrun",
     "acl|getuser",
     "acl|setuser",
     "auth",
     "client|setname",
+    "cluster|replicate",
     "config|get",
     "config|set",
     "debug",
+    "failover",
+    "function|delete",
     "function|load",
+    "function|restore",
     "hello",
     "keys",
+    "migrate",
+    "replicaof",
     "scan",
     "script|load",
+    "slaveof",
 ];
 
 /// Subcommands of `DEBUG` whose arguments are no keys.

@@ -140,6 +140,7 @@ impl Builder {
                     self.put(aggregate_frame(kind, elements));
                 }
             }
+            Event::Aside(_) => {}
         }
     }
 

@@ -5,14 +5,16 @@
 
 mod arguments;
 mod command;
+mod event;
 mod frame;
 mod inline;
 mod reply;
 
 pub use arguments::{Argument, Arguments};
 pub use command::CommandScanner;
+pub use event::{Event, Kind};
 pub use frame::{Frame, FrameReader, put_command};
-pub use reply::{Event, Kind, ReplyScanner};
+pub use reply::ReplyScanner;
 
 /// Bounds of a peer's input.
 #[derive(Debug, Clone, Copy)]

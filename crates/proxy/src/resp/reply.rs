@@ -1,49 +1,7 @@
 //! The scanner of a server's bytes: events for a visitor, and no copy of the contents.
 
-use super::{Limits, RespError, Scan, parse_integer};
-
-/// The type of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(
-    missing_docs,
-    reason = "the names are those of the protocol's own description"
-)]
-pub enum Kind {
-    Simple,
-    Error,
-    Integer,
-    Null,
-    Boolean,
-    Double,
-    BigNumber,
-    Bulk,
-    BlobError,
-    Verbatim,
-    Array,
-    Map,
-    Set,
-    Push,
-    Attribute,
-}
-
-/// One step through a value. Texts borrow the input or the scanner's line buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A value of one line: simple string, error, integer, null, boolean, double, big number.
-    Line(Kind, &'a [u8]),
-    /// RESP2's null of this kind: `$-1` or `*-1`.
-    NullOf(Kind),
-    /// A bulk string begins; `None` means that its length is not announced.
-    Bulk(Kind, Option<u64>),
-    /// Bytes of the current bulk string.
-    Part(&'a [u8]),
-    /// The current bulk string ends.
-    BulkEnd,
-    /// An aggregate begins; the count is of elements (pairs for maps and attributes).
-    Open(Kind, Option<u64>),
-    /// The innermost aggregate ends.
-    Close,
-}
+use super::event::{check_scalar, kind_of};
+use super::{Event, Kind, Limits, RespError, Scan, parse_integer};
 
 /// Scans replies, byte range by byte range, without holding more than one line of them.
 #[derive(Debug)]
@@ -54,6 +12,8 @@ pub struct ReplyScanner {
     /// The last byte of a line that is longer than what is kept of it.
     beyond: Option<u8>,
     open: Vec<OpenAggregate>,
+    /// The place in `open` of a push that came in the middle of another value.
+    aside: Option<usize>,
     flatten: bool,
 }
 
@@ -80,6 +40,7 @@ impl ReplyScanner {
             line: Vec::new(),
             beyond: None,
             open: Vec::new(),
+            aside: None,
             flatten: false,
         }
     }
@@ -120,12 +81,16 @@ impl ReplyScanner {
                     complete: false,
                 });
             }
+            let was_aside = self.aside.is_some();
             let (taken, complete) = match self.state {
                 State::Header => self.header(rest, visit)?,
                 State::ChunkHeader => self.chunk_header(rest, visit)?,
                 State::Body { left, streamed } => (self.body(rest, left, streamed, visit), false),
                 State::BodyEnd { seen, streamed } => self.body_end(rest, seen, streamed, visit)?,
             };
+            if was_aside {
+                visit(Event::Aside(rest.get(..taken).unwrap_or_default()));
+            }
             at += taken;
             if complete {
                 return Ok(Scan {
@@ -133,6 +98,13 @@ impl ReplyScanner {
                     complete: true,
                 });
             }
+        }
+    }
+
+    /// Hands an event to the visitor, except one of a push inside of the value that it follows.
+    fn tell(&self, visit: &mut impl FnMut(Event<'_>), event: Event<'_>) {
+        if self.aside.is_none() {
+            visit(event);
         }
     }
 
@@ -144,7 +116,7 @@ impl ReplyScanner {
         visit: &mut impl FnMut(Event<'_>),
     ) -> usize {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-        visit(Event::Part(rest.get(..take).unwrap_or_default()));
+        self.tell(visit, Event::Part(rest.get(..take).unwrap_or_default()));
         let left = left.saturating_sub(take as u64);
         self.state = if left == 0 {
             State::BodyEnd { seen: 0, streamed }
@@ -174,7 +146,7 @@ impl ReplyScanner {
             return Ok((1, false));
         }
         self.state = State::Header;
-        visit(Event::BulkEnd);
+        self.tell(visit, Event::BulkEnd);
         Ok((1, self.value_ends(visit)))
     }
 
@@ -228,7 +200,7 @@ impl ReplyScanner {
             return Ok((end + 1, false));
         }
         self.state = State::Header;
-        visit(Event::BulkEnd);
+        self.tell(visit, Event::BulkEnd);
         Ok((end + 1, self.value_ends(visit)))
     }
 
@@ -280,7 +252,7 @@ impl ReplyScanner {
             }
             _ => {
                 check_scalar(kind, text)?;
-                visit(Event::Line(kind, text));
+                self.tell(visit, Event::Line(kind, text));
                 Ok(self.value_ends(visit))
             }
         }
@@ -293,11 +265,11 @@ impl ReplyScanner {
         visit: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, RespError> {
         if text == b"-1" && kind == Kind::Bulk {
-            visit(Event::NullOf(kind));
+            self.tell(visit, Event::NullOf(kind));
             return Ok(self.value_ends(visit));
         }
         if text == b"?" && kind == Kind::Bulk {
-            visit(Event::Bulk(kind, None));
+            self.tell(visit, Event::Bulk(kind, None));
             self.state = State::ChunkHeader;
             return Ok(false);
         }
@@ -305,7 +277,7 @@ impl ReplyScanner {
         if kind == Kind::Verbatim && length < 4 {
             return Err(RespError::Scalar("verbatim string"));
         }
-        visit(Event::Bulk(kind, Some(length)));
+        self.tell(visit, Event::Bulk(kind, Some(length)));
         self.state = if length == 0 {
             State::BodyEnd {
                 seen: 0,
@@ -327,7 +299,7 @@ impl ReplyScanner {
         visit: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, RespError> {
         if text == b"-1" && kind == Kind::Array {
-            visit(Event::NullOf(kind));
+            self.tell(visit, Event::NullOf(kind));
             return Ok(self.value_ends(visit));
         }
         let count = if text == b"?" && kind != Kind::Attribute && kind != Kind::Push {
@@ -335,12 +307,26 @@ impl ReplyScanner {
         } else {
             Some(parse_length(text, self.limits.elements_max)?)
         };
-        visit(Event::Open(kind, count));
+        // Servers up to Redis 7.0 write a message in the middle of a reply that is half written.
+        let is_aside = kind == Kind::Push && !self.open.is_empty();
+        if is_aside && self.aside.is_none() {
+            let parts = [&b">"[..], text, b"\r\n"];
+            for part in parts {
+                visit(Event::Aside(part));
+            }
+        }
+        if is_aside && count == Some(0) {
+            return Ok(false);
+        }
+        if is_aside && self.aside.is_none() {
+            self.aside = Some(self.open.len());
+        }
+        self.tell(visit, Event::Open(kind, count));
         if self.open.is_empty() && self.flatten && kind == Kind::Array && count.is_some() {
             return Ok(true);
         }
         if count == Some(0) {
-            visit(Event::Close);
+            self.tell(visit, Event::Close);
             // An empty attribute is still followed by the value it belongs to.
             return Ok(kind != Kind::Attribute && self.value_ends(visit));
         }
@@ -371,7 +357,7 @@ impl ReplyScanner {
             return Err(RespError::Stream);
         }
         self.open.pop();
-        visit(Event::Close);
+        self.tell(visit, Event::Close);
         Ok(self.value_ends(visit))
     }
 
@@ -390,34 +376,16 @@ impl ReplyScanner {
             }
             let attribute = last.attribute;
             self.open.pop();
-            visit(Event::Close);
+            if self.aside == Some(self.open.len()) {
+                self.aside = None;
+                return false;
+            }
+            self.tell(visit, Event::Close);
             if attribute {
                 return false;
             }
         }
     }
-}
-
-const fn kind_of(byte: u8) -> Result<Kind, RespError> {
-    Ok(match byte {
-        b'+' => Kind::Simple,
-        b'-' => Kind::Error,
-        b':' => Kind::Integer,
-        b'_' => Kind::Null,
-        b'#' => Kind::Boolean,
-        b',' => Kind::Double,
-        b'(' => Kind::BigNumber,
-        b'$' => Kind::Bulk,
-        b'!' => Kind::BlobError,
-        b'=' => Kind::Verbatim,
-        b'*' => Kind::Array,
-        b'%' => Kind::Map,
-        b'~' => Kind::Set,
-        b'>' => Kind::Push,
-        b'|' => Kind::Attribute,
-        b';' => return Err(RespError::Stream),
-        other => return Err(RespError::Type(other)),
-    })
 }
 
 fn strip_return(line: &[u8]) -> Result<&[u8], RespError> {
@@ -429,29 +397,6 @@ fn parse_length(text: &[u8], max: u64) -> Result<u64, RespError> {
         .and_then(|length| u64::try_from(length).ok())
         .filter(|length| *length <= max)
         .ok_or(RespError::Length)
-}
-
-fn check_scalar(kind: Kind, text: &[u8]) -> Result<(), RespError> {
-    let (good, name) = match kind {
-        Kind::Integer => (
-            parse_integer(text.strip_prefix(b"+").unwrap_or(text)).is_some(),
-            "integer",
-        ),
-        Kind::Null => (text.is_empty(), "null"),
-        Kind::Boolean => (matches!(text, b"t" | b"f"), "boolean"),
-        Kind::Double => (is_double(text), "double"),
-        // A script's big number is whatever text the script gave it.
-        _ => (true, "line"),
-    };
-    if good {
-        Ok(())
-    } else {
-        Err(RespError::Scalar(name))
-    }
-}
-
-fn is_double(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
 #[cfg(test)]
@@ -521,6 +466,44 @@ mod tests {
                     }
                 );
                 assert!(scanner.is_between_values());
+            }
+        }
+    }
+
+    /// The events of a value that comes in two parts, and the bytes of the messages in it.
+    fn events_and_messages(value: &[u8], cut: usize) -> (Vec<String>, Vec<u8>) {
+        let (mut seen, mut messages) = (Vec::new(), Vec::new());
+        let mut scanner = ReplyScanner::new(Limits::SERVER);
+        let mut visit = |event: Event<'_>| match event {
+            Event::Aside(part) => messages.extend_from_slice(part),
+            Event::Part(_) => {}
+            event => seen.push(format!("{event:?}")),
+        };
+        let (first, second) = value.split_at(cut);
+        assert!(!scanner.scan(first, &mut visit).unwrap().complete);
+        let scan = scanner.scan(second, &mut visit).unwrap();
+        assert!(scan.complete && scan.consumed == second.len());
+        (seen, messages)
+    }
+
+    /// A notification in the middle of a reply was counted as an element of it, and each later reply
+    /// as that of another command: a refused AUTH was recorded as another user's login.
+    #[test]
+    fn a_message_in_the_middle_of_a_reply_is_no_element_of_it() {
+        let message = b">3\r\n+message\r\n*1\r\n$1\r\na\r\n|1\r\n+a\r\n:1\r\n:2\r\n";
+        for (before, after) in [
+            (&b"*2\r\n"[..], &b"_\r\n$3\r\nval\r\n"[..]),
+            (b"*2\r\n_\r\n", b"$3\r\nval\r\n"),
+            (b"*1\r\n%1\r\n+a\r\n", b":1\r\n"),
+            (b"*?\r\n:1\r\n", b".\r\n"),
+        ] {
+            let alone = events_and_messages(&[before, after].concat(), 0);
+            for message in [&message[..], b">0\r\n", &message.repeat(2)] {
+                let value = [before, message, after].concat();
+                for cut in 0..value.len() {
+                    let (events, messages) = events_and_messages(&value, cut);
+                    assert_eq!((&events, &*messages), (&alone.0, message));
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::io::ReadBuf;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep};
 use super::clock::now;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
+use super::patience::Unread;
 use super::side::{Answer, Asked, Side};
 use super::upstream::{BoxSocket, Connected};
 use crate::audit::EntryBatch;
@@ -26,19 +27,11 @@ use crate::sink::EntrySink;
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 64 << 10;
 /// Bytes held in one direction before its source is read no more.
-const BUFFER_BYTES_MAX: usize = 1 << 20;
+pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of commands under way before the client is read no more.
 const AWAITED_BYTES_MAX: usize = 4 << 20;
 /// Rounds through all steps after which the other clients of the worker have a turn.
 const ROUNDS_MAX: usize = 4;
-/// The interval at which a client that is not read is asked for a sign of life.
-const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest time that a blocking command of a client that has gone may go on before its connection
-/// is ended.
-const BLOCKED_TIMEOUT: Duration = Duration::from_millis(100);
-/// Longest time that the server may take to notice the end of a connection.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// The state that the connections of one worker share.
 pub(super) struct Shared<K> {
     pub(super) config: ProxyConfig,
@@ -63,32 +56,36 @@ type Asking = Pin<Box<dyn Future<Output = io::Result<Answer>>>>;
 pub(super) struct Connection<K: EntrySink> {
     pub(super) shared: Rc<Shared<K>>,
     pub(super) session: Session,
-    client: BoxSocket,
-    server: BoxSocket,
-    inbox: Inbox,
+    pub(super) client: BoxSocket,
+    pub(super) server: BoxSocket,
+    pub(super) inbox: Inbox,
     /// Bytes of the server that wait until the entries of those before are made.
     leftover: Vec<u8>,
     pub(super) outbox: Outbox<K::Ticket>,
     pub(super) batch: EntryBatch,
-    answer: Option<Asking>,
+    pub(super) answer: Option<Asking>,
     /// The question for the server's time, which an entry needs.
     clock: Option<Asking>,
     /// True while a command waits until everything before it is answered.
-    waits: bool,
-    client_ended: bool,
+    pub(super) waits: bool,
+    pub(super) client_ended: bool,
     /// True once the client has closed its end, behind bytes that are not read yet.
-    hung_up: bool,
-    server_ended: bool,
+    pub(super) hung_up: bool,
+    pub(super) server_ended: bool,
+    /// Since when nothing more of the client is wanted.
+    pub(super) gone_since: Option<Instant>,
     /// Since when the server has been told that nothing more comes.
-    server_closed: Option<Instant>,
+    pub(super) server_closed: Option<Instant>,
     /// The error that the client is sent last.
     pub(super) refusal: Option<String>,
-    sleep: Pin<Box<Sleep>>,
+    pub(super) sleep: Pin<Box<Sleep>>,
     pub(super) full_since: Option<Instant>,
     /// When something last moved.
-    moved_at: Instant,
+    pub(super) moved_at: Instant,
     /// When a client that is not read was last asked for a sign of life.
-    looked_at: Instant,
+    pub(super) looked_at: Instant,
+    /// For how long the client has not taken replies behind which others wait.
+    pub(super) unread: Unread,
 }
 
 const REFUSE_UNRECORDED: &str = "ERR probity: the log does not take entries; nothing is done";
@@ -98,9 +95,6 @@ const REFUSE_UNKNOWN_KEYS: &str =
     "ERR probity: the server does not say which keys a command touches";
 const REFUSE_UNKNOWN_COMMAND: &str =
     "ERR probity: the server does not say now what this command is; nothing is done, try again";
-
-const REFUSE_CROWDED: &str =
-    "ERR probity: too many commands wait behind one that blocks; send them when it is answered";
 
 pub(super) enum Flow {
     Moved,
@@ -139,12 +133,14 @@ impl<K: EntrySink> Connection<K> {
             client_ended: false,
             hung_up: false,
             server_ended: false,
+            gone_since: None,
             server_closed: None,
             refusal: None,
             sleep: Box::pin(tokio::time::sleep(Duration::from_hours(1))),
             full_since: None,
             moved_at: Instant::now(),
             looked_at: Instant::now(),
+            unread: Unread::default(),
         }
     }
 
@@ -164,7 +160,7 @@ impl<K: EntrySink> Connection<K> {
     }
 
     /// Waits for nothing more from either side, and records forwarded commands without an answer.
-    fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         self.client_ended = true;
         self.outbox.discard();
         self.lose_server();
@@ -283,7 +279,7 @@ impl<K: EntrySink> Connection<K> {
     }
 
     /// Returns whether more of the client is wanted at all.
-    fn listens(&self) -> bool {
+    pub(super) fn listens(&self) -> bool {
         !self.client_ended
             && !self.server_ended
             && self.refusal.is_none()
@@ -291,21 +287,14 @@ impl<K: EntrySink> Connection<K> {
     }
 
     /// Returns whether as many bytes of the client wait as are kept for it.
-    fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         self.inbox.len() >= BUFFER_BYTES_MAX || self.session.awaited_bytes() >= AWAITED_BYTES_MAX
     }
 
     /// Returns whether the client is read. It is read while a command waits, because its end is
     /// seen only behind its bytes.
-    fn reads(&self) -> bool {
+    pub(super) fn reads(&self) -> bool {
         self.listens() && !self.is_crowded()
-    }
-
-    /// When a client is refused that says more than is kept behind a command that blocks. Whether it has gone cannot be
-    /// seen then: its end may lie behind bytes for which the socket has no room.
-    fn crowded_out_at(&self) -> Option<Instant> {
-        let stuck = self.listens() && self.is_crowded() && self.session.is_blocked();
-        stuck.then(|| self.moved_at + self.shared.config.answer_timeout)
     }
 
     fn poll_client_read(&mut self, context: &mut Context<'_>) -> Flow {
@@ -418,7 +407,12 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn poll_server_write(&mut self, context: &mut Context<'_>) -> Flow {
+        self.watch_client();
         if self.farewell_at().is_some_and(|at| at <= Instant::now()) {
+            if self.is_held_up() {
+                self.let_go();
+                return Flow::Moved;
+            }
             self.inbox = Inbox::default();
             (self.answer, self.waits, self.client_ended) = (None, false, true);
             let _best_effort = self.server.as_mut().poll_shutdown(context);
@@ -445,32 +439,9 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// When the server is to be told that nothing more comes: after the client has gone or was refused, once
-    /// everything is answered or is not answered in time.
-    fn farewell_at(&self) -> Option<Instant> {
-        let open = self.server_closed.is_none() && !self.server_ended;
-        let gone = self.client_ended || self.hung_up || self.refusal.is_some();
-        let gone = gone && self.answer.is_none();
-        if !open || !gone {
-            return None;
-        }
-        // A server that is told ends what blocks and may drop replies; one that is not told may
-        // give an element of a list to nobody.
-        let more = self.refusal.is_none() && !self.inbox.rest().is_empty();
-        let sent = self.inbox.ready().is_empty() && !more;
-        let over = !self.session.is_owed() && sent && !self.waits;
-        let patience = if over {
-            Duration::ZERO
-        } else if self.session.is_blocked() {
-            BLOCKED_TIMEOUT
-        } else {
-            self.shared.config.answer_timeout
-        };
-        Some(self.moved_at + patience)
-    }
-
     fn poll_server_read(&mut self, context: &mut Context<'_>) -> Flow {
-        let full = self.outbox.len() >= BUFFER_BYTES_MAX || self.full_since.is_some();
+        let full = self.is_full();
+        self.watch_reading();
         if self.server_ended || full || !self.batch.is_empty() || self.session.has_work() {
             return Flow::Stuck;
         }
@@ -515,6 +486,11 @@ impl<K: EntrySink> Connection<K> {
         if ready.is_empty() {
             return Flow::Stuck;
         }
+        if self.unread.is_over() {
+            let count = ready.len();
+            self.outbox.sent(count);
+            return Flow::Moved;
+        }
         match self.client.as_mut().poll_write(context, ready) {
             Poll::Pending => Flow::Stuck,
             Poll::Ready(Ok(count)) if count > 0 => {
@@ -552,43 +528,5 @@ impl<K: EntrySink> Connection<K> {
         }
         let _best_effort = self.client.as_mut().poll_shutdown(context);
         Flow::Ended
-    }
-
-    /// Ready when something that was waited for has not come in time: then look again.
-    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let config = &self.shared.config;
-        let full = self.full_since.map(|since| since + config.log_timeout);
-        let idle = config.idle_timeout.map(|timeout| self.moved_at + timeout);
-        let closed = self.server_closed.map(|since| since.max(self.moved_at));
-        let farewell = if self.server_ended {
-            // Only the client is waited for now, which may read slowly but not stand still.
-            Some(self.moved_at + config.answer_timeout)
-        } else {
-            closed.map(|since| since + FAREWELL_TIMEOUT)
-        };
-        let end = [idle, farewell].into_iter().flatten().min();
-        // Replies that wait for the log alone wait as long as the log may take.
-        let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();
-        let end = end.filter(|_| !self.server_ended || recorded);
-        let unread = !self.reads() && !self.client_ended && !self.hung_up;
-        let look = unread.then(|| self.looked_at + HANG_UP_INTERVAL);
-        let crowded_out = self.crowded_out_at();
-        let times = [full, self.farewell_at(), end, look, crowded_out];
-        let Some(next) = times.into_iter().flatten().min() else {
-            return Poll::Pending;
-        };
-        self.sleep.as_mut().reset(next);
-        ready!(self.sleep.as_mut().poll(context));
-        if end.is_some_and(|end| end <= Instant::now()) {
-            self.abandon();
-        }
-        if crowded_out.is_some_and(|at| at <= Instant::now()) {
-            self.refusal = Some(REFUSE_CROWDED.to_owned());
-        }
-        if unread {
-            self.looked_at = Instant::now();
-            self.hung_up = self.client.has_hung_up();
-        }
-        Poll::Ready(())
     }
 }

@@ -6,6 +6,7 @@ mod connection;
 mod embedded;
 mod inbox;
 mod outbox;
+mod patience;
 mod places;
 mod side;
 mod support;
@@ -76,6 +77,11 @@ pub enum ProxyError {
     /// A thread could not be started.
     #[error("cannot start a worker thread")]
     Thread(#[source] io::Error),
+    /// A thread has ended by a fault of the program.
+    #[error(
+        "a thread of the proxy has ended by a fault of the program; start it again, and report what it printed"
+    )]
+    ThreadEnded,
 }
 
 /// A client handed to a worker.
@@ -173,6 +179,12 @@ impl Proxy {
         self.clients_max
     }
 
+    /// Returns whether a thread has ended that nobody has stopped, with its share of the clients: by a fault of
+    /// the program. The proxy is to be stopped then.
+    pub fn has_failed(&self) -> bool {
+        has_ended(&self.threads)
+    }
+
     /// Stops accepting, lets replies under way finish within the stop timeout, and ends the threads.
     pub fn stop(self) {
         self.stop.send_replace(true);
@@ -194,8 +206,17 @@ pub fn serve<S: SinkSource>(
 ) -> Result<(), ProxyError> {
     let proxy = Proxy::start(config, source)?;
     shutdown(&proxy);
+    let has_failed = proxy.has_failed();
     proxy.stop();
-    source.flush().map_err(ProxyError::Log)
+    source.flush().map_err(ProxyError::Log)?;
+    if has_failed {
+        return Err(ProxyError::ThreadEnded);
+    }
+    Ok(())
+}
+
+fn has_ended(threads: &[JoinHandle<()>]) -> bool {
+    threads.iter().any(JoinHandle::is_finished)
 }
 
 /// Threads that look up the names of servers at once, for each worker: each has files open meanwhile.
@@ -270,9 +291,10 @@ impl Acceptor {
             }
             next = (next + 1) % self.workers.len().max(1);
             if let Some(worker) = self.workers.get(next)
-                && worker.send(client).await.is_err()
+                && let Err(mpsc::error::SendError(client)) = worker.send(client).await
             {
                 self.clients.fetch_sub(1, Ordering::Relaxed);
+                refuse(client, "-ERR probity: the proxy ends\r\n").await;
             }
         }
     }
@@ -339,8 +361,9 @@ impl<S: SinkSource> Worker<S> {
         };
         let thread = thread.spawn(run).map_err(ProxyError::Thread)?;
         match outcome.recv() {
+            Ok(Ok(())) => Ok(thread),
             Ok(Err(error)) => Err(ProxyError::Log(error)),
-            _ => Ok(thread),
+            Err(_panicked) => Err(ProxyError::ThreadEnded),
         }
     }
 
@@ -358,8 +381,8 @@ impl<S: SinkSource> Worker<S> {
         loop {
             tokio::select! {
                 Some(client) = self.receiver.recv() => {
-                    let task = client_task(Rc::clone(&shared), client, Arc::clone(&self.clients));
-                    tasks.spawn_local(task);
+                    let place = TakenPlace(Arc::clone(&self.clients));
+                    tasks.spawn_local(client_task(Rc::clone(&shared), client, place));
                 }
                 changed = self.commits.changed() => {
                     if changed.is_err() { break; }
@@ -396,11 +419,16 @@ async fn finish<K: EntrySink>(shared: &Shared<K>, tasks: &mut JoinSet<()>, timeo
     }
 }
 
-async fn client_task<K: EntrySink>(
-    shared: Rc<Shared<K>>,
-    client: Client,
-    clients: Arc<AtomicUsize>,
-) {
+/// The place of one client among those that the proxy takes; given back however its task ends.
+struct TakenPlace(Arc<AtomicUsize>);
+
+impl Drop for TakenPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn client_task<K: EntrySink>(shared: Rc<Shared<K>>, client: Client, _place: TakenPlace) {
     if let Ok(mut socket) = client.into_socket() {
         let connecting = async {
             let server = connect(&shared.config).await?;
@@ -416,5 +444,27 @@ async fn client_task<K: EntrySink>(
             }
         }
     }
-    clients.fetch_sub(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that had panicked was noticed by nobody: its clients were gone, and so was each new one of its
+    /// share, while the proxy served the others.
+    #[test]
+    fn a_thread_that_panicked_is_noticed() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let waits = std::thread::spawn(move || {
+            let _until_the_end = receiver.recv();
+        });
+        let mut threads = vec![waits];
+        assert!(!has_ended(&threads));
+        threads.push(std::thread::spawn(|| panic!("a fault of the program")));
+        while !threads.last().is_some_and(JoinHandle::is_finished) {
+            std::thread::yield_now();
+        }
+        assert!(has_ended(&threads));
+        drop(sender);
+    }
 }

@@ -14,6 +14,8 @@ pub(super) const QUEUED_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Awaited {
     pending: VecDeque<Pending>,
     pending_bytes: usize,
+    /// Commands that were ever added.
+    sent: u64,
     /// Commands `MULTI` without a reply yet.
     multis: usize,
     /// The commands that the open transaction holds back, or whose results `EXEC` brings.
@@ -28,8 +30,15 @@ impl Awaited {
     /// Adds a command that goes to the server.
     pub(super) fn push(&mut self, pending: Pending) {
         self.pending_bytes += pending.cost;
+        self.sent += 1;
         self.multis += usize::from(pending.effect == Effect::Multi);
         self.pending.push_back(pending);
+    }
+
+    /// Returns how many commands were sent, and how many of them are answered; EXEC with its last result.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let waiting = self.pending.len() as u64 + u64::from(self.is_in_exec());
+        (self.sent, self.sent.saturating_sub(waiting))
     }
 
     /// Takes the command that the next reply outside `EXEC` belongs to.

@@ -4,9 +4,13 @@ use std::cell::OnceCell;
 
 use sha2::Sha256;
 
+use super::end::End;
 use super::names::Names;
 use super::text::{Digests, Text};
 use crate::resp::{Event, Kind, parse_integer};
+
+/// Messages of Redis Enterprise that name another server.
+const MOVES: [&[u8]; 2] = [b"MOVING", b"SMIGRATED"];
 
 /// Most elements of one reply that are remembered.
 const ELEMENTS_MAX: usize = 1 << 20;
@@ -105,6 +109,21 @@ impl Capture {
         self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"])
     }
 
+    /// Checks that the value, a push, is a message that says nothing of the connection.
+    ///
+    /// # Errors
+    /// A confirmation, or a message that sends the client to another server.
+    pub(super) fn check_message(&self) -> Result<(), End> {
+        let first = self.elements.first().map(|element| &element.text);
+        if first.is_some_and(|text| text.ends_with(b"subscribe")) {
+            return Err(End::Mismatch("a confirmation of no subscription"));
+        }
+        if first.is_some_and(|text| MOVES.iter().any(|word| text.is(word))) {
+            return Err(End::Redirect);
+        }
+        Ok(())
+    }
+
     /// Returns whether the kind of the value is known.
     pub(super) const fn has_head(&self) -> bool {
         self.head.kind.is_some()
@@ -162,6 +181,7 @@ impl Capture {
                 self.depth += 1;
             }
             Event::Close => self.depth = self.depth.saturating_sub(1),
+            Event::Aside(_) => {}
         }
     }
 

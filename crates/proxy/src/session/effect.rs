@@ -1,6 +1,7 @@
 //! The effect of a command on the session, once its reply says that it succeeded.
 
 use super::capture::Capture;
+use super::name_of;
 use crate::audit::hex;
 use crate::resp::{Arguments, Kind};
 
@@ -13,20 +14,22 @@ pub(super) enum Effect {
     Exec,
     Discard,
     Auth {
-        user: Vec<u8>,
+        user: String,
     },
     Hello {
-        user: Option<Vec<u8>>,
-        name: Option<Vec<u8>>,
+        user: Option<String>,
+        name: Option<String>,
         /// True if the login stands before every name.
         login_first: bool,
+        /// True if an option stands where the password belongs, so that the user may be the password.
+        is_slip: bool,
     },
     /// The proxy's own question who is logged in.
     WhoAmI,
     /// The proxy's own question which name the client has.
     GetName,
     SetName {
-        name: Vec<u8>,
+        name: String,
     },
     Select {
         db: u64,
@@ -76,7 +79,7 @@ impl Effect {
             "discard" => Self::Discard,
             "auth" if arguments.len() == 3 => Self::Auth { user: text(1) },
             "auth" if arguments.len() == 2 => Self::Auth {
-                user: b"default".to_vec(),
+                user: "default".to_owned(),
             },
             "auth" => Self::Unknown,
             "hello" => hello(arguments),
@@ -110,7 +113,11 @@ impl Effect {
         match self {
             Self::None | Self::Exec => true,
             Self::Reset => simple(b"RESET"),
-            Self::Hello { .. } => matches!(head.kind, Some(Kind::Array | Kind::Map)) && !head.null,
+            Self::Hello { .. } => {
+                let first = reply.elements.first();
+                let tells = first.is_some_and(|name| name.text.is(b"server"));
+                matches!(head.kind, Some(Kind::Array | Kind::Map)) && tells
+            }
             Self::WhoAmI => matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)) && !head.null,
             Self::GetName => head.null || matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)),
             // Their confirmations are messages of their own.
@@ -120,7 +127,7 @@ impl Effect {
     }
 
     /// The user that the command logs in as.
-    pub(super) fn user(&self) -> Option<&[u8]> {
+    pub(super) fn user(&self) -> Option<&str> {
         match self {
             Self::Auth { user }
             | Self::Hello {
@@ -130,8 +137,13 @@ impl Effect {
         }
     }
 
+    /// Returns whether the user may be a password, for all that is known before a reply.
+    pub(super) const fn is_slip(&self) -> bool {
+        matches!(self, Self::Hello { is_slip: true, .. })
+    }
+
     /// The name that the command gives the client.
-    pub(super) fn name(&self) -> Option<&[u8]> {
+    pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::SetName { name }
             | Self::Hello {
@@ -147,30 +159,34 @@ impl Effect {
             Self::Auth { user } => user.len(),
             Self::SetName { name } => name.len(),
             Self::Hello { user, name, .. } => {
-                user.as_ref().map_or(0, Vec::len) + name.as_ref().map_or(0, Vec::len)
+                user.as_ref().map_or(0, String::len) + name.as_ref().map_or(0, String::len)
             }
             _ => 0,
         }
     }
 }
 
-/// A name; of one that is too long to be kept, its digest.
-fn name_in(arguments: &Arguments, index: usize) -> Vec<u8> {
+/// A name as entries have it.
+fn name_in(arguments: &Arguments, index: usize) -> String {
     match arguments.at(index).and_then(|argument| argument.digest) {
-        Some(digest) => format!("sha256:{}", hex(&digest)).into_bytes(),
-        None => arguments.beginning(index).to_vec(),
+        Some(digest) => format!("sha256:{}", hex(&digest)),
+        None => name_of(arguments.beginning(index)),
     }
 }
 
 /// Reads the options of `HELLO`. One without all its words is none to a server: behind `AUTH` a
 /// word alone may be a password, and is no user's name.
 fn hello(arguments: &Arguments) -> Effect {
-    let (mut user, mut name, mut login_first) = (None, None, false);
+    let (mut user, mut name) = (None, None);
+    let (mut login_first, mut is_slip) = (false, false);
     let mut index = 2;
     while index < arguments.len() {
         let option = arguments.word(index);
         let more = arguments.len() - 1 - index;
         if option == b"auth" && more >= 2 {
+            let password = arguments.word(index + 2);
+            let is_option = [&b"auth"[..], b"setname"].contains(&password.as_slice());
+            is_slip = is_option;
             user = Some(name_in(arguments, index + 1));
             login_first = name.is_none();
             index += 2;
@@ -184,5 +200,6 @@ fn hello(arguments: &Arguments) -> Effect {
         user,
         name,
         login_first,
+        is_slip,
     }
 }

@@ -24,8 +24,6 @@ const REDIRECTS: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"REDIRECT "];
 /// Beginnings of errors in reply to EXEC that say that nothing of the transaction was done: a server
 /// that is strict about the end of a line may take EXEC for no command.
 const ABORTS: [&[u8]; 2] = [b"EXECABORT", b"ERR Protocol error"];
-/// Messages of Redis Enterprise that name another server.
-const MOVES: [&[u8]; 2] = [b"MOVING", b"SMIGRATED"];
 
 /// The class of a value from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,17 +164,11 @@ impl Exchange {
                 })
         };
         match head.kind {
-            Some(Kind::Push)
-                if first.is_some_and(|element| element.text.ends_with(b"subscribe")) =>
-            {
-                if self.resp3 && confirms() {
-                    Ok(Class::Confirmation)
-                } else {
-                    Err(End::Mismatch("a confirmation of no subscription"))
-                }
+            Some(Kind::Push) if self.resp3 && confirms() => Ok(Class::Confirmation),
+            Some(Kind::Push) => {
+                let message = self.capture.check_message();
+                message.map(|()| Class::Message { always: true })
             }
-            Some(Kind::Push) if MOVES.into_iter().any(is_word) => Err(End::Redirect),
-            Some(Kind::Push) => Ok(Class::Message { always: true }),
             Some(Kind::Simple)
                 if self.monitoring
                     && head.text.first().is_some_and(|byte| byte.is_ascii_digit()) =>

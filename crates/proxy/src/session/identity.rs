@@ -7,7 +7,6 @@ use probity_format::Claimed;
 use probity_policy::{Policy, Roles};
 
 use super::effect::Effect;
-use super::name_of;
 use crate::audit::Actor;
 
 /// The client's user, name and database.
@@ -112,8 +111,11 @@ impl Identity {
 
     /// The actor of a command that is a login: the user that it is for, whatever comes of it.
     pub(super) fn actor_of(&self, effect: &Effect, is_proven: bool) -> Option<Box<Actor>> {
+        if effect.is_slip() && !is_proven {
+            return None;
+        }
         let mut actor = self.actor.clone();
-        (actor.name, actor.claimed.actor) = (name_of(effect.user()?), !is_proven);
+        (actor.name, actor.claimed.actor) = (effect.user()?.to_owned(), !is_proven);
         if is_proven {
             actor.submitter.clone_from(&actor.name);
         }
@@ -129,8 +131,7 @@ impl Identity {
             Some("default")
         };
         let before = self.principal.as_deref().or(nobody);
-        let user = login.user().map(name_of);
-        told.is_some() && told == user.as_deref() && before != told
+        told.is_some() && told == login.user() && before != told
     }
 
     /// Takes the user whom the server names.
@@ -151,17 +152,17 @@ impl Identity {
     pub(super) fn apply(&mut self, effect: &Effect) {
         // Without users a login proves nothing, so that nobody is logged in.
         if let Some(user) = effect.user().filter(|_| self.has_users) {
-            self.principal = Some(name_of(user));
+            self.principal = Some(user.to_owned());
         }
         match effect {
             Effect::Auth { .. } => {}
             Effect::Hello { name, .. } => {
                 if let Some(name) = name {
-                    self.name = Some(name_of(name)).filter(|name| !name.is_empty());
+                    self.name = Some(name.clone()).filter(|name| !name.is_empty());
                 }
             }
             Effect::SetName { name } => {
-                self.name = Some(name_of(name)).filter(|name| !name.is_empty());
+                self.name = Some(name.clone()).filter(|name| !name.is_empty());
             }
             Effect::Select { db } => self.db = *db,
             Effect::Reset => (self.principal, self.name, self.db) = (None, None, 0),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::effect::Effect;
 use super::exchange::Exchange;
-use super::name_of;
 use super::pending::Pending;
 use super::perhaps::Perhaps;
 use super::record::Known;
@@ -40,15 +39,15 @@ impl Exchange {
     fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Lost) {
         let (user, db) = match &pending.effect {
             Effect::Select { db } => (None, Some(*db)),
-            Effect::Reset => (Some(&b"default"[..]), Some(0)),
-            effect => (effect.user(), None),
+            Effect::Reset => (Some("default"), Some(0)),
+            effect => (effect.user().filter(|_| !effect.is_slip()), None),
         };
-        let user = user.map(name_of);
+        let user = user.map(str::to_owned);
         let is_reset = pending.effect == Effect::Reset;
         // The name decides who is named where nobody has logged in, or perhaps nobody is any more.
         let names = self.identity.is_nobody() || perhaps.0.holds_reset();
         let name = pending.effect.name().filter(|_| names);
-        let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
+        let name = name.map(|name| if name.is_empty() { "default" } else { name }.to_owned());
         let mut actor = self.identity.actor_of(&pending.effect, false);
         // Nobody was accepted for certain once a login may have succeeded.
         if perhaps.0.names_actors() {

@@ -1,15 +1,14 @@
 //! The records of a command besides its keys: places that are no key, and facts for the payload.
 
 use std::fmt::Write as _;
-use std::iter::StepBy;
-use std::ops::Range;
 
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use super::gate::logins;
-use super::pending::Keys;
-use crate::audit::{Key, hex, put_json};
+use super::pending::{Keys, PendingKey};
+use super::quoted;
+use crate::audit::{Key, hex, put_json, put_json_text};
 use crate::command::{CommandFacts, Flags};
 use crate::resp::Arguments;
 
@@ -76,11 +75,23 @@ pub(super) fn marks_of(
         "hello" if logins(arguments) > 0 => nowhere("authenticate"),
         "sort" | "sort_ro" => sort_patterns(arguments),
         "debug" => debug(arguments),
+        // All data goes, and another server's comes.
+        "cluster|replicate" => erases(),
+        "replicaof" | "slaveof" if !is_of_nobody(arguments) => erases(),
         "unknown" => nowhere("run"),
         _ if is_script(name) => nowhere("run"),
         _ if administers(name, facts) => nowhere("administer"),
         _ => Vec::new(),
     }
+}
+
+fn erases() -> Vec<Mark> {
+    vec![Mark::plain("administer", b""), Mark::plain("delete", b"*")]
+}
+
+/// Returns whether `REPLICAOF` ends that the server follows another.
+fn is_of_nobody(arguments: &Arguments) -> bool {
+    arguments.is_word(1, "no") && arguments.is_word(2, "one")
 }
 
 /// Returns whether a client's script writes the reply to the command `name`.
@@ -147,6 +158,8 @@ fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
 
 /// Most names of parameters, or of users, that one entry lists.
 const NAMES_MAX: usize = 16;
+/// Most words that are looked up as names of parameters.
+const PARAMETERS_MAX: usize = 256;
 
 /// Returns further facts for the payload: the script or function, the parameter or user, the
 /// destination of data.
@@ -164,51 +177,85 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         }
         "script|load" => put_digest(&mut facts, "script", arguments, 2),
         "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
-        "unknown" => put_argument(&mut facts, "name", arguments, 0),
+        "function|restore" => put_digest(&mut facts, "libraries", arguments, 2),
+        "function|delete" => put_argument(&mut facts, "library", arguments, 2),
+        "unknown" => put_if(&mut facts, "name", arguments, 0, quoted::is_command),
+        "migrate" => {
+            put_server(&mut facts, "to", arguments, 1);
+            put_if(&mut facts, "to_db", arguments, 4, quoted::is_number);
+        }
+        "failover" if arguments.is_word(1, "to") => put_server(&mut facts, "to", arguments, 2),
+        "cluster|replicate" => {
+            put_argument(&mut facts, "from_node", arguments, 2);
+            facts.push_str(ERASES);
+        }
+        "replicaof" | "slaveof" if !is_of_nobody(arguments) => {
+            put_server(&mut facts, "from", arguments, 1);
+            facts.push_str(ERASES);
+        }
         "flushall" => facts.push_str(",\"databases\":\"all\""),
         "swapdb" => {
-            let both = (1..3).step_by(1);
-            put_names(&mut facts, "databases", arguments, (both, false));
+            let numbers = (1..3).map(|index| arguments.beginning(index));
+            let numbers = numbers.filter(|word| quoted::is_number(word));
+            put_names(&mut facts, "databases", numbers, false);
         }
-        "config|set" => {
-            let names = (2..parameters_end(arguments)).step_by(2);
-            let is_cut = parameters_end(arguments) < arguments.len();
-            put_names(&mut facts, "parameters", arguments, (names, is_cut));
-        }
-        "config|get" => {
-            let names = (2..arguments.len()).step_by(1);
-            put_names(&mut facts, "parameters", arguments, (names, false));
-        }
+        "config|set" => put_parameters(&mut facts, arguments, 2),
+        "config|get" => put_parameters(&mut facts, arguments, 1),
         "acl|deluser" if arguments.len() > 3 => {
-            let names = (2..arguments.len()).step_by(1);
-            put_names(&mut facts, "users", arguments, (names, false));
+            // Behind a password all may be words of it.
+            let may_be = |word: &&[u8]| word.len() <= FACT_BYTES_MAX && quoted::is_user(word);
+            let names = (2..arguments.len()).map(|index| arguments.beginning(index));
+            let count = names.clone().take_while(may_be).count();
+            let is_cut = count < names.len();
+            put_names(&mut facts, "users", names.take(count), is_cut);
         }
         "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
-            put_argument(&mut facts, "user", arguments, 2);
+            put_if(&mut facts, "user", arguments, 2, quoted::is_user);
         }
-        "debug" => put_argument(&mut facts, "subcommand", arguments, 1),
-        _ => {
-            if let Some(destination) = keys.destination() {
-                let key = destination.key;
-                put_whole(&mut facts, "to", key.kept, key.digest);
-                if let Some(db) = destination.db {
-                    let _infallible = write!(facts, ",\"to_db\":{db}");
-                }
-            }
-        }
+        "pfmerge" if keys.len() > 1 => put_destination(&mut facts, keys.at(0)),
+        "debug" => put_if(&mut facts, "subcommand", arguments, 1, quoted::is_command),
+        _ => put_destination(&mut facts, keys.destination()),
     }
     facts
+}
+
+/// The facts of a command that replaces all data of the server, unless it fails meanwhile.
+const ERASES: &str = ",\"databases\":\"all\",\"changed\":\"perhaps\"";
+
+fn put_destination(facts: &mut String, destination: Option<PendingKey<'_>>) {
+    let Some(destination) = destination else {
+        return;
+    };
+    put_whole(facts, "to", destination.key.kept, destination.key.digest);
+    if let Some(db) = destination.db {
+        let _infallible = write!(facts, ",\"to_db\":{db}");
+    }
+}
+
+/// Puts the host and port at `index`.
+fn put_server(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
+    let (host, port) = (format!("{member}_host"), format!("{member}_port"));
+    put_if(facts, &host, arguments, index, quoted::is_host);
+    put_if(facts, &port, arguments, index + 1, quoted::is_number);
+}
+
+/// Puts the word at `index`, unless it may be a password in the place of another word.
+pub(super) fn put_if(
+    facts: &mut String,
+    member: &str,
+    arguments: &Arguments,
+    index: usize,
+    is_harmless: fn(&[u8]) -> bool,
+) {
+    if is_harmless(arguments.beginning(index)) {
+        put_argument(facts, member, arguments, index);
+    }
 }
 
 /// Returns whether the facts of a command name the databases that it is about, which are not the one
 /// that its client has selected.
 pub(super) fn names_databases(name: &str) -> bool {
     matches!(name, "flushall" | "swapdb")
-}
-
-fn put_member(facts: &mut String, member: &str, text: &[u8]) {
-    let _infallible = write!(facts, ",\"{member}\":");
-    put_json(facts, text);
 }
 
 pub(super) fn put_argument(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
@@ -223,10 +270,14 @@ const FACT_BYTES_MAX: usize = 1024;
 /// Puts all of a text: of a long one, the digest of all of it.
 fn put_whole(facts: &mut String, member: &str, kept: &[u8], digest: Option<[u8; 32]>) {
     let is_long = kept.len() > FACT_BYTES_MAX;
-    match digest.or_else(|| is_long.then(|| Sha256::digest(kept).into())) {
-        Some(digest) => put_member(facts, member, format!("sha256:{}", hex(&digest)).as_bytes()),
-        None => put_member(facts, member, kept),
+    let digest = digest.or_else(|| is_long.then(|| Sha256::digest(kept).into()));
+    if let Some(digest) = digest {
+        let _infallible = write!(facts, ",\"{member}\":\"sha256:{}\"", hex(&digest));
+        return;
     }
+    let _infallible = write!(facts, ",\"{member}\":");
+    // Each byte is spelled with three at most.
+    put_json_text(facts, kept, 3 * FACT_BYTES_MAX);
 }
 
 fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Arguments) {
@@ -242,50 +293,58 @@ fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Argument
     }
 }
 
-/// The name that Redis gives a script; of one that was too long to keep, its SHA-256.
+/// The name that Redis gives a script, its SHA-1, and its SHA-256, which no other text has; of one that was too
+/// long to keep, the latter alone.
 fn put_digest(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
-    let digest = match arguments.at(index) {
-        Some(script) => match script.digest {
-            Some(digest) => format!("sha256:{}", hex(&digest)),
-            None => hex(&Sha1::digest(script.kept)),
-        },
-        None => return,
+    let Some(script) = arguments.at(index) else {
+        return;
     };
-    put_member(facts, member, digest.as_bytes());
+    let whole = script
+        .digest
+        .unwrap_or_else(|| Sha256::digest(script.kept).into());
+    let name = match script.digest {
+        Some(digest) => format!("sha256:{}", hex(&digest)),
+        None => hex(&Sha1::digest(script.kept)),
+    };
+    let whole = hex(&whole);
+    let _infallible = write!(
+        facts,
+        ",\"{member}\":\"{name}\",\"{member}_sha256\":\"{whole}\""
+    );
 }
 
-/// Returns where the names of parameters end: at one whose value is secret. A password with a blank
-/// in it and without quotes is several words, of which none is a name.
-fn parameters_end(arguments: &Arguments) -> usize {
-    let is_secret = |index: &usize| {
-        let word = arguments.beginning(*index).to_ascii_lowercase();
-        let has = |part: &[u8]| word.windows(part.len()).any(|it| it == part);
-        has(b"pass") || has(b"auth")
-    };
-    let secret = (2..arguments.len()).find(is_secret);
-    secret.map_or(arguments.len(), |index| {
-        let value = 2;
-        arguments.len().min(index + value)
-    })
+/// Puts the names of parameters, each `step`th word. Behind one whose value is secret nothing is a name: a
+/// password with a blank in it and without quotes is several words.
+fn put_parameters(facts: &mut String, arguments: &Arguments, step: usize) {
+    let places = (2..arguments.len()).step_by(step);
+    let words = places.map(|index| arguments.beginning(index));
+    let secret = words.clone().position(quoted::is_secret_parameter);
+    let end = secret.map_or_else(|| words.len(), |place| place + 1);
+    // Where a value is missing, or has a blank itself, only the first is a name for certain.
+    let is_paired = (arguments.len() - 2).is_multiple_of(step);
+    let end = if is_paired { end } else { end.min(1) };
+    let words = words.take(end.min(PARAMETERS_MAX));
+    let names = words.filter(|word| quoted::is_parameter(word));
+    let listed = names.clone().count();
+    // The last value of a CONFIG SET has no name behind it.
+    let is_cut = 2 + listed * step < arguments.len();
+    put_names(facts, "parameters", names, is_cut);
 }
 
-/// The names at these places. There may be more than are listed, and then it says so.
-fn put_names(
+/// The first names of a list. Where not all words are listed, it says so.
+fn put_names<'a>(
     facts: &mut String,
     member: &str,
-    arguments: &Arguments,
-    (indices, is_cut): (StepBy<Range<usize>>, bool),
+    names: impl Iterator<Item = &'a [u8]> + Clone,
+    is_cut: bool,
 ) {
     let _infallible = write!(facts, ",\"{member}\":[");
-    let is_cut = is_cut || indices.len() > NAMES_MAX;
-    for (number, index) in indices.take(NAMES_MAX).enumerate() {
+    let is_cut = is_cut || names.clone().count() > NAMES_MAX;
+    for (number, name) in names.take(NAMES_MAX).enumerate() {
         if number > 0 {
             facts.push(',');
         }
-        match arguments.at(index).and_then(|argument| argument.digest) {
-            Some(digest) => put_json(facts, format!("sha256:{}", hex(&digest)).as_bytes()),
-            None => put_json(facts, arguments.beginning(index)),
-        }
+        put_json(facts, name);
     }
     facts.push(']');
     if is_cut {

@@ -3,6 +3,7 @@
 //! What the session knows of the connection (who is logged in, which database, whether a transaction is
 //! open, what the client wants to hear) follows from replies that were seen, never from what was sent.
 
+mod aside;
 mod awaited;
 mod capture;
 mod channels;
@@ -18,6 +19,7 @@ mod names;
 mod pending;
 mod perhaps;
 mod question;
+mod quoted;
 mod record;
 mod replies;
 mod requests;
@@ -187,6 +189,11 @@ impl Session {
     /// Returns whether the server owes a reply.
     pub fn is_owed(&self) -> bool {
         self.exchange.is_owed()
+    }
+
+    /// Returns how many commands were sent, and how many of them are answered.
+    pub fn counts(&self) -> (u64, u64) {
+        self.exchange.awaited.counts()
     }
 
     /// Returns whether the server answers nothing until something happens elsewhere, as with

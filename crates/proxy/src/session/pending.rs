@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::effect::Effect;
-use super::mark::{Mark, facts_of, is_script, marks_of, put_argument};
+use super::mark::{Mark, facts_of, is_script, marks_of, put_if};
+use super::quoted::is_command;
 use super::text::Digests;
 use crate::audit::Key;
 use crate::command::{Access, CommandFacts, Deadline, Flags, KeyUse, Rule};
@@ -36,15 +37,17 @@ pub(super) struct PendingKey<'a> {
 }
 
 impl Keys {
-    fn of(name: &str, arguments: &Arguments, uses: &[KeyUse]) -> Self {
+    fn of(facts: Option<&CommandFacts>, arguments: &Arguments, uses: &[KeyUse]) -> Self {
+        let bounded = |access| facts.map_or(access, |facts| facts.bounded(access));
         let mut keys = Self {
             places: Vec::with_capacity(uses.len()),
             ..Self::default()
         };
         for used in uses {
-            keys.push(arguments, used.argument, used.access.logical(), None);
+            let access = bounded(used.access.logical());
+            keys.push(arguments, used.argument, access, None);
         }
-        match name {
+        match facts.map_or("", |facts| &*facts.name) {
             "copy" => keys.set_last_db(copy_db(arguments)),
             "move" => {
                 if let Some(db) = number(arguments, 2) {
@@ -156,6 +159,8 @@ pub(super) struct Pending {
     pub(super) facts: Box<str>,
     pub(super) rule: Rule,
     pub(super) words: Words,
+    /// True if it may touch keys that are not known.
+    is_open: bool,
     /// True if its treatment of its keys is a guess.
     pub(super) is_guessed: bool,
     pub(super) deadline: Deadline,
@@ -182,7 +187,7 @@ impl Pending {
         uses: &[KeyUse],
     ) -> Self {
         let name: Arc<str> = facts.map_or("unknown", |facts| &facts.name).into();
-        let keys = Keys::of(&name, arguments, uses);
+        let keys = Keys::of(facts, arguments, uses);
         let effect = Effect::of(&name, arguments);
         let deadline = Deadline::of(&name, arguments);
         let mut more = facts_of(&name, arguments, &keys);
@@ -196,6 +201,7 @@ impl Pending {
             time_before: None,
             rule: facts.map_or(Rule::Unknown, |facts| Rule::of(facts, arguments)),
             words: Words::of(&name, arguments),
+            is_open: false,
             is_guessed: false,
             blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             name,
@@ -206,12 +212,14 @@ impl Pending {
             confirmations: None,
             cost: 0,
         };
-        if facts.is_some_and(|facts| facts.is_of_unknown_subcommand(arguments)) {
-            put_argument(&mut more, "subcommand", arguments, 1);
-            pending.facts = more.into();
+        let is_unknown = facts.is_some_and(|facts| facts.is_of_unknown_subcommand(arguments));
+        // Of these the word may be a password, whatever it looks like.
+        if is_unknown && !matches!(&*pending.name, "acl" | "config") {
+            put_if(&mut more, "subcommand", arguments, 1, is_command);
+        }
+        pending.facts = more.into();
+        if is_unknown || facts.is_some_and(CommandFacts::is_open) {
             pending.touches_unknown();
-        } else {
-            pending.facts = more.into();
         }
         pending.cost = pending.bytes();
         pending
@@ -226,6 +234,7 @@ impl Pending {
             facts: Box::default(),
             rule: Rule::Unknown,
             words: Words::Servers,
+            is_open: false,
             is_guessed: false,
             deadline: Deadline::Ahead,
             time_before: None,
@@ -238,9 +247,23 @@ impl Pending {
         }
     }
 
-    /// Nobody can say which keys it touches: then the entry says that.
+    /// Nobody can say which keys it touches, or which besides those that are known: then an entry
+    /// says that.
     pub(super) fn touches_unknown(&mut self) {
+        if std::mem::replace(&mut self.is_open, true) {
+            return;
+        }
+        let known = if self.keys.len() > 0 {
+            "perhaps more"
+        } else {
+            "unknown"
+        };
         self.marks.push(Mark::plain("run", b""));
+        self.facts = format!("{},\"keys\":\"{known}\"", self.facts).into();
+    }
+
+    /// The server has, or may have, carried out a command that it said it did not have.
+    pub(super) fn ran_unknown(&mut self) {
         self.facts = format!("{},\"keys\":\"unknown\"", self.facts).into();
     }
 

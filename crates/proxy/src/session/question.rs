@@ -6,7 +6,6 @@ use super::capture::Capture;
 use super::effect::Effect;
 use super::end::End;
 use super::exchange::Exchange;
-use super::name_of;
 use super::pending::Pending;
 use super::record::Known;
 use crate::command::CommandFacts;
@@ -109,7 +108,6 @@ impl Exchange {
                 let Some(user) = self.capture.head.text.name() else {
                     return Err(End::Mismatch("a user whose name is not told"));
                 };
-                let user = name_of(&user);
                 self.settle_doubt(Some(&user));
                 self.identity.take_user(user);
                 if !self.identity.is_nobody() {
@@ -167,6 +165,5 @@ fn may_have_named(effect: &Effect, reply: &Capture) -> bool {
 fn name_told(answer: &Capture) -> Option<String> {
     let head = &answer.head;
     let said = !answer.is_error() && !head.null;
-    let name = head.text.name().filter(|name| said && !name.is_empty())?;
-    Some(name_of(&name))
+    head.text.name().filter(|name| said && !name.is_empty())
 }

@@ -76,11 +76,16 @@ impl Exchange {
 
     pub(super) fn record_as(
         &mut self,
-        pending: Pending,
+        mut pending: Pending,
         known: Known,
         actor: Option<Box<Actor>>,
         perhaps: Option<Arc<str>>,
     ) {
+        let failed = known == Known::Reply && self.capture.is_error();
+        let ran = !failed && known != Known::Aborted;
+        if ran && &*pending.name == "unknown" {
+            pending.ran_unknown();
+        }
         if !pending.own {
             self.work.push_back(Work::Record(Recording {
                 pending,

@@ -2,6 +2,7 @@
 //! may see.
 
 use super::STREAM_BYTES;
+use super::aside::Aside;
 use super::effect::Effect;
 use super::end::End;
 use super::exchange::{Early, Exchange};
@@ -13,6 +14,8 @@ use crate::resp::{Event, Limits, ReplyScanner};
 /// Bytes of one reply after which its entries are made from its beginning, and the rest streams. The
 /// confirmation of any channel that a command can name is shorter.
 const HOLD_BYTES: usize = STREAM_BYTES + 1024;
+/// Most bytes of messages within a reply for which its end is waited for.
+const ASIDE_BYTES_MAX: usize = 4 << 20;
 
 /// A member of the payload of a mismatch within EXEC.
 const IN_DOUBT: &str =
@@ -22,18 +25,23 @@ const IN_DOUBT: &str =
 #[derive(Debug)]
 pub(super) struct Replies {
     scanner: ReplyScanner,
+    aside: Aside,
     /// True while the rest of the reply under way is kept from the client.
     hiding: bool,
-    /// Bytes of the value under way.
+    /// Bytes of the value under way, and of messages in it.
     value_bytes: usize,
+    /// Those of messages alone, which are no part of the reply.
+    aside_bytes: usize,
 }
 
 impl Replies {
     pub(super) fn new() -> Self {
         Self {
             scanner: ReplyScanner::new(Limits::SERVER),
+            aside: Aside::new(),
             hiding: false,
             value_bytes: 0,
+            aside_bytes: 0,
         }
     }
 
@@ -53,9 +61,18 @@ impl Replies {
         let mut outcome = Ok(());
         while at < input.len() && outcome.is_ok() && !exchange.has_work() {
             self.begin_value(exchange);
-            let capture = &mut exchange.capture;
+            let (capture, aside) = (&mut exchange.capture, &mut self.aside);
+            let aside_bytes = &mut self.aside_bytes;
+            let may_hide = exchange.early.is_none() || self.hiding;
+            let mut visit = |event: Event<'_>| match event {
+                Event::Aside(part) => {
+                    *aside_bytes += part.len();
+                    aside.take(part, may_hide);
+                }
+                event => capture.visit(event),
+            };
             let rest = input.get(at..).unwrap_or_default();
-            let scan = match self.scanner.scan(rest, &mut |event| capture.visit(event)) {
+            let scan = match self.scanner.scan(rest, &mut visit) {
                 Ok(scan) => scan,
                 Err(error) => {
                     outcome = Err(End::Protocol(error));
@@ -66,18 +83,24 @@ impl Replies {
             self.value_bytes += scan.consumed;
             exchange.received += scan.consumed as u64;
             let was_hiding = self.hiding;
-            outcome = self.value_goes_on(exchange, scan.complete);
+            outcome = self.aside.outcome();
+            if outcome.is_ok() {
+                outcome = self.value_goes_on(exchange, scan.complete);
+            }
+            let messages = self.take_messages(scan.complete || was_hiding);
             if self.hiding || was_hiding {
                 let bytes = std::mem::take(&mut self.value_bytes);
                 let start = at.saturating_sub(bytes);
                 out.extend_from_slice(input.get(copied..start).unwrap_or_default());
                 out.truncate(out.len() - bytes.saturating_sub(at).min(out.len()));
+                out.extend_from_slice(&messages);
                 exchange.received -= bytes as u64;
+                exchange.received += messages.len() as u64;
                 copied = at;
             }
             if scan.complete {
                 self.hiding = false;
-                self.value_bytes = 0;
+                (self.value_bytes, self.aside_bytes) = (0, 0);
             }
             if outcome.is_ok() || outcome == Err(End::LastWord) {
                 exchange.work_or_settle(scan.complete, entries);
@@ -104,6 +127,22 @@ impl Replies {
         }
     }
 
+    /// Takes the messages in a reply that the client does not see: it sees those.
+    fn take_messages(&mut self, is_due: bool) -> Vec<u8> {
+        if is_due || self.hiding {
+            self.aside.take_bytes()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns whether the reply under way is longer than what is waited for. Messages in it leave no
+    /// outcome untold, as long as there is room for them.
+    const fn is_long(&self) -> bool {
+        let reply = self.value_bytes.saturating_sub(self.aside_bytes);
+        reply > HOLD_BYTES || self.aside_bytes > ASIDE_BYTES_MAX
+    }
+
     fn value_goes_on(&mut self, exchange: &mut Exchange, complete: bool) -> Result<(), End> {
         if complete {
             exchange.capture.end();
@@ -116,7 +155,7 @@ impl Replies {
                 None => exchange.value_ends()?,
             };
             self.hiding |= hidden;
-        } else if exchange.early.is_none() && self.value_bytes > HOLD_BYTES {
+        } else if exchange.early.is_none() && self.is_long() {
             let capture = &mut exchange.capture;
             if let (false, Some((kind, text))) = (capture.has_head(), self.scanner.text_under_way())
             {

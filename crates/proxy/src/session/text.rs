@@ -2,6 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::name_of;
 use crate::audit::{Key, hex};
 
 /// Bytes that are kept of one text in a reply.
@@ -108,11 +109,11 @@ impl Text {
         self.kept.first().copied()
     }
 
-    /// All of it as a name: of a long one its digest, in the words of an entry. None where nobody knows all of it.
-    pub(super) fn name(&self) -> Option<Vec<u8>> {
+    /// All of it as a name, as entries have it. None where nobody knows all of it.
+    pub(super) fn name(&self) -> Option<String> {
         match &self.digest {
-            Some(digest) => Some(format!("sha256:{}", hex(&**digest)).into_bytes()),
-            None => (self.ended && self.is_kept_whole()).then(|| self.kept.clone()),
+            Some(digest) => Some(format!("sha256:{}", hex(&**digest))),
+            None => (self.ended && self.is_kept_whole()).then(|| name_of(&self.kept)),
         }
     }
 

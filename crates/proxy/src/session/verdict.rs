@@ -20,6 +20,8 @@ pub(super) struct Verdict {
 const UNTOLD: &str = ",\"changed\":\"perhaps\"";
 /// The member of a payload that says that nothing changed.
 const SAME: &str = ",\"changed\":\"nothing\"";
+/// The reply was too long to be waited for, and its beginning does not tell.
+const CUT: &str = ",\"reply\":\"cut\"";
 /// The key has an end, which may have passed already: nobody can say what the server's clock showed.
 const PERHAPS_ERASED: &str = ",\"erased\":\"perhaps\"";
 const PERHAPS_CHANGED_OR_ERASED: &str = ",\"changed\":\"perhaps\",\"erased\":\"perhaps\"";
@@ -41,6 +43,14 @@ impl Verdict {
     pub(super) fn untold(mut self) -> Self {
         if !matches!(self.action, "read" | "look") {
             self.note = UNTOLD;
+        }
+        self
+    }
+
+    /// Marks the verdict as one that a reply gives of which only the beginning is known.
+    fn cut(mut self) -> Self {
+        if self.note.is_empty() {
+            self.note = CUT;
         }
         self
     }
@@ -133,6 +143,7 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
         Rule::Sums(by) => summed(done, by, reply),
         Rule::PreviousStays => Verdict::done("read"),
         Rule::PreviousPerhaps => done.untold(),
+        Rule::Members(_) | Rule::FieldTimes(_) if is_cut(pending, reply) => done.cut(),
         Rule::Members(_) => either(all(reply, is_nothing), absent),
         Rule::MembersUntold(_) if all(reply, is_nothing) => absent,
         Rule::MembersUntold(_) => done.untold(),
@@ -144,9 +155,13 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
             let refused = reply.elements.iter().filter(|value| value.null).count();
             either(refused >= writes, failed).untold()
         }
+        Rule::PerKey if reply.has_no(index) => done.cut(),
         Rule::PerKey => either(reply.elements.get(index).is_some_and(|it| it.null), absent),
         Rule::Named | Rule::NamedEach | Rule::Delivers(_) => {
-            named(pending, fit(pending, &key, reply), action)
+            let fit = fit(pending, &key, reply);
+            let is_cut = fit == Fit::Perhaps && !reply.is_whole();
+            let told = named(pending, fit, action);
+            if is_cut { told.cut() } else { told }
         }
         _ if reply.head.null => absent,
         Rule::Untold => done.untold(),
@@ -221,7 +236,7 @@ fn means(action: &'static str, meaning: Meaning) -> Verdict {
 #[expect(clippy::float_cmp, reason = "scores are the same or they are not")]
 fn summed(done: Verdict, by: Option<u64>, reply: &Capture) -> Verdict {
     let text = reply.head.text.name();
-    let score = text.and_then(|text| str::from_utf8(&text).ok()?.parse::<f64>().ok());
+    let score = text.and_then(|text| text.parse::<f64>().ok());
     match by.map(f64::from_bits).zip(score) {
         Some((0.0, score)) if score != 0.0 => done.same(),
         // A large score may have taken nothing of a small increment.
@@ -248,6 +263,22 @@ fn codes(action: &'static str, reply: &Capture) -> Verdict {
 
 fn all(reply: &Capture, is: impl Fn(&Value) -> bool) -> bool {
     reply.head.null || reply.is_whole() && reply.elements.iter().all(is)
+}
+
+impl Capture {
+    /// Returns whether element `index` is not in the beginning of a reply of which no more is known.
+    fn has_no(&self, index: usize) -> bool {
+        !self.is_whole() && self.elements.get(index).is_none()
+    }
+}
+
+/// Returns whether the beginning of a reply shows no member, and the rest of it may.
+fn is_cut(pending: &Pending, reply: &Capture) -> bool {
+    let is_nothing: fn(&Value) -> bool = match pending.rule {
+        Rule::FieldTimes(_) => |it| it.integer == Some(-2),
+        _ => is_nothing,
+    };
+    !reply.head.null && !reply.is_whole() && reply.elements.iter().all(is_nothing)
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -7,8 +7,9 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use probity_proxy::{Backend, Listen, Proxy, ProxyConfig, ProxyError};
+use probity_proxy::{Backend, Listen, Proxy, ProxyConfig, ProxyError, SinkError, SinkSource};
 use probity_store::{Options, Store};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -120,4 +121,33 @@ fn a_socket_whose_lock_cannot_be_had_is_refused_in_time() {
         said.contains("held.lock is locked by another process"),
         "{said}"
     );
+}
+
+/// A log whose second sink ends its thread by a fault.
+struct Faulty(AtomicUsize, Source);
+
+impl SinkSource for Faulty {
+    type Sink = <Source as SinkSource>::Sink;
+    fn open(&self) -> Result<Self::Sink, SinkError> {
+        assert!(
+            self.0.fetch_add(1, Ordering::SeqCst) == 0,
+            "a fault of the program"
+        );
+        self.1.open()
+    }
+    fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>) {
+        self.1.on_commit(callback);
+    }
+    fn flush(&self) -> Result<(), SinkError> {
+        self.1.flush()
+    }
+}
+
+/// A worker that ended while it began counted as one that served.
+#[test]
+fn a_proxy_whose_worker_panics_at_the_start_does_not_start() {
+    let redis = Redis::start(&[]);
+    let source = Faulty(AtomicUsize::new(0), Source(Arc::default()));
+    let error = Proxy::start(&config(&redis), &Arc::new(source)).unwrap_err();
+    assert!(matches!(error, ProxyError::ThreadEnded), "{error}");
 }

@@ -131,6 +131,10 @@ fn what_the_beginning_of_a_long_reply_does_not_tell_counts_as_done() {
         &[&["XREAD", "STREAMS", "user:a", "user:b", "0", "0"], &wanted],
     );
     assert_eq!(ends(&entries), ["read a ok", "read b ok", "read h ok"]);
+    let is_cut = entries
+        .iter()
+        .map(|it| it.payload.contains("\"reply\":\"cut\""));
+    assert_eq!(is_cut.collect::<Vec<_>>(), [false, true, true]);
 }
 
 /// A script's reply of 8 MB that begins like the confirmation of the `UNSUBSCRIBE` behind it was taken for that confirmation at its end,
@@ -251,13 +255,39 @@ fn a_long_user_has_one_name_whoever_tells_it() {
     assert_eq!(gets[0].submitter, gets[1].submitter);
 }
 
+/// A user could have the digest of a long name as its name, and both were one in entries.
+#[test]
+fn no_user_is_named_as_the_digest_of_another() {
+    let long = "u".repeat(300);
+    let digest = crate::touched::sha256(long.as_bytes());
+    let alike = format!("sha256:{digest}");
+    let [first, second] =
+        [&*long, &*alike].map(|user| ["ACL", "SETUSER", user, "on", ">p", "~*", "+@all"]);
+    let (_, entries) = record(
+        &[&first, &second],
+        &[
+            &["AUTH", &long, "p"],
+            &["GET", "user:1"],
+            &["HELLO", "3", "AUTH", &alike, "p"],
+            &["GET", "user:2"],
+        ],
+    );
+    let actors = |key: &str| {
+        let found = entries.iter().find(|seen| seen.key == key).unwrap();
+        (found.actor.clone(), found.submitter.clone())
+    };
+    let escaped = format!("sha256%3A{digest}");
+    assert_eq!(actors("user:1"), (alike.clone(), alike));
+    assert_eq!(actors("user:2"), (escaped.clone(), escaped));
+}
+
 /// Of a word that nobody knows after the name of a container the first 64 bytes were recorded as all of it. A long one stands as its digest.
 #[test]
 fn a_long_subcommand_is_not_recorded_by_its_beginning_alone() {
     let long = |length: usize, end: &str| format!("{}{end}", "s".repeat(length));
     let words = [
-        long(300, "a"),
-        long(300, "b"),
+        long(1100, "a"),
+        long(1100, "b"),
         long(70_000, "a"),
         long(70_000, "b"),
     ];

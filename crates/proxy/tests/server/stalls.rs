@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use probity_format::{Outcome, Timestamp};
 use probity_policy::Policy;
+use probity_proxy::ProxyConfig;
 use probity_proxy::audit::EntryBatch;
 use probity_proxy::command::Table;
 use probity_proxy::resp::{FrameReader, Limits};
 use probity_proxy::session::{Next, Session};
 
-use crate::support::{Redis, command, config, script, start};
+use crate::support::{Redis, command, config, script, start, talk, told};
 
 /// Work that grows with the product of keys and names takes minutes in a build for tests; work that grows with what was sent,
 /// less than a second.
@@ -187,5 +188,107 @@ fn what_was_said_meanwhile_is_understood_little_by_little() {
     socket.read_to_end(&mut heard).unwrap();
     let answers = "+PONG\r\n".repeat(170_000) + "+OK\r\n";
     assert!(heard.starts_with(b"*-1\r\n") && heard.ends_with(answers.as_bytes()));
+    proxy.stop();
+}
+
+/// The time that the server has to answer after a client has gone was counted from when something last moved: what it had
+/// done was recorded as lost for a client that had stalled before, and what stood before a refused command was dropped.
+#[test]
+fn the_server_has_its_time_from_the_end_of_the_client_on() {
+    let redis = Redis::start(&[]);
+    let big = command(&["SET", "big", &"v".repeat(32 << 20)]);
+    talk(redis.address(), &big, usize::MAX);
+    let stall = Duration::from_millis(900);
+    for idle_timeout in [None, Some(Duration::from_millis(600))] {
+        let (proxy, address, recorder) = start(&ProxyConfig {
+            answer_timeout: Duration::from_millis(300),
+            idle_timeout,
+            ..config(&redis)
+        });
+        for half in [false, true] {
+            recorder.seen.lock().unwrap().clear();
+            let mut socket = TcpStream::connect(address).unwrap();
+            socket.write_all(&script("GET big\nSET user:1 x")).unwrap();
+            std::thread::sleep(stall);
+            let kept = if half {
+                let _closed = socket.shutdown(std::net::Shutdown::Write);
+                Some(socket)
+            } else {
+                drop(socket);
+                None
+            };
+            let begun = Instant::now();
+            while recorder.entries().len() < 2 && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let expected = ["default read big ok", "default update user:1 ok"];
+            assert_eq!(
+                told(&recorder.entries()),
+                expected,
+                "{half} {idle_timeout:?}"
+            );
+            drop(kept);
+        }
+        recorder.seen.lock().unwrap().clear();
+        if idle_timeout.is_none() {
+            let mut socket = TcpStream::connect(address).unwrap();
+            socket.write_all(&script("PING")).unwrap();
+            socket.read_exact(&mut [0; 7]).unwrap();
+            std::thread::sleep(stall);
+            socket.write_all(&script("SET user:2 x\nSYNC")).unwrap();
+            let mut heard = Vec::new();
+            let _reset = socket.read_to_end(&mut heard);
+            assert!(heard.starts_with(b"+OK\r\n-"), "{heard:?}");
+            assert!(told(&recorder.entries()).contains(&"default update user:2 ok".to_owned()));
+        }
+        proxy.stop();
+    }
+}
+
+/// A client that read no replies kept its own acts out of the log: the server had done what stood behind a long reply, and
+/// the entry came when the client read on, at its leisure and with that time. It is let go after a while in all, and what
+/// the server has done is recorded. A client that reads slowly what nothing waits behind is served.
+#[test]
+fn who_reads_no_replies_keeps_no_entry_away() {
+    let redis = Redis::start(&[]);
+    let big = command(&["SET", "big", &"v".repeat(32 << 20)]);
+    talk(redis.address(), &big, usize::MAX);
+    let (proxy, address, recorder) = start(&ProxyConfig {
+        reading_timeout: Duration::from_millis(700),
+        // The server has this time from then on, and not since something moved before.
+        answer_timeout: Duration::from_millis(300),
+        ..config(&redis)
+    });
+    for reads in [false, true] {
+        recorder.seen.lock().unwrap().clear();
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket
+            .write_all(&script("GET big\nSET user:1 x\nMULTI\nDEL user:1\nEXEC"))
+            .unwrap();
+        let begun = Instant::now();
+        while recorder.entries().len() < 3 && begun.elapsed() < PATIENCE {
+            let slowly = Duration::from_millis(5);
+            std::thread::sleep(slowly);
+            if reads {
+                socket.read_exact(&mut [0; 2000]).unwrap();
+            }
+        }
+        let expected = [
+            "default read big ok",
+            "default update user:1 ok",
+            "default delete user:1 ok",
+        ];
+        assert_eq!(told(&recorder.entries()), expected, "{reads}");
+        let mut heard = Vec::new();
+        let _reset = socket.read_to_end(&mut heard);
+        assert!(heard.len() < 32 << 20);
+    }
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&script("GET big")).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    socket.read_exact(&mut vec![0; 32 << 20]).unwrap();
+    socket.read_exact(&mut [0; 13]).unwrap();
+    socket.write_all(&script("PING")).unwrap();
+    socket.read_exact(&mut [0; 7]).unwrap();
     proxy.stop();
 }

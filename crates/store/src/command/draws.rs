@@ -42,10 +42,6 @@ impl Draw {
         if !self.again {
             return call.space.draw_different(held, self.count);
         }
-        let mut drawn = Vec::new();
-        for _ in 0..self.count {
-            drawn.extend(call.space.draw_element(held)?);
-        }
-        Ok(drawn)
+        call.space.draw_again(held, self.count)
     }
 }

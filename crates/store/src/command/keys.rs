@@ -24,7 +24,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("object|encoding", 3, object_encoding),
 ];
 
-/// Expired keys that RANDOMKEY comes across before it gives up.
+/// Expired keys that RANDOMKEY draws before it takes the next one that has not expired.
 const DRAWS_MAX: usize = 100;
 /// Longest text that Redis keeps together with its header.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -85,15 +85,25 @@ fn randomkey(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             let keys = records.keys_from(space.db, hash)?;
             Ok(keys.map(|row| row.map(|row| row.key().to_vec())))
         };
-        if length == 0 {
-            break;
-        }
-        // Keys that do not open are counted and not drawn.
         let Some(key) = draw(from, length, &mut space.shared.random)? else {
-            continue;
+            call.reply.null();
+            return Ok(());
         };
+        // An expired key is removed, and another is drawn.
         if space.find(&key)?.is_some() {
             call.reply.bulk(&key);
+            return Ok(());
+        }
+    }
+    let place = space.shared.random.next();
+    let (later, all) = (
+        space.records.keys_from(space.db, place)?,
+        space.records.keys_from(space.db, 0)?,
+    );
+    for row in later.chain(all) {
+        let row = row?;
+        if !row.record()?.is_expired(space.now) {
+            call.reply.bulk(row.key());
             return Ok(());
         }
     }

@@ -395,16 +395,20 @@ fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Erro
         Ok(facts) => facts,
         Err(fail) => return Err(failure(fail)),
     };
-    let left = Owners::new(&transaction, Some(&data.slots), &mut facts.erasures).left_undestroyed();
-    let left = left.map_err(failure)?;
+    let owners = Owners::new(&transaction, Some(&data.slots), &mut facts.erasures);
+    let noted = owners.left_undestroyed().map_err(failure)?;
+    let unused = owners.unused().map_err(failure)?;
+    drop(owners);
     if is_begun {
         // Nothing was written: a full disk keeps nobody from the data.
         transaction.abort()?;
     } else {
         transaction.commit()?;
     }
-    data.slots.destroy(&left).map_err(redb::Error::Io)?;
-    facts.erasures.destroyed = left;
+    // Not only what a crash left: an older file of keys beside newer data would bring erased ones back.
+    let destroyed = data.slots.destroy_left(&unused);
+    destroyed.map_err(redb::Error::Io)?;
+    facts.erasures.destroyed = noted;
     let mut shared = Shared {
         sync: options.sync,
         ..Shared::default()

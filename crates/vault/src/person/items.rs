@@ -27,6 +27,12 @@ const NAME_BYTES: usize = 120;
 const PURPOSE_BYTES: usize = 64;
 /// The COUNT of each SCAN of the store.
 const KEYS_PER_STEP: &[u8] = b"500";
+/// Elements of a collection that are read at once, and fewer where they are too long together.
+const ELEMENTS_PER_STEP: u64 = 512;
+/// The kind of a key that is not there.
+const GONE: &str = "none";
+/// The end of the store's words for a reply, or members, that would be too long together.
+const TOO_LONG: &str = "ask for less at once";
 
 /// Imports the person's keys.
 pub(super) fn fill<F: Nand, S: SecureStore>(
@@ -49,7 +55,9 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
         items.walk()?;
     }
     // What belongs to a subject whose key is damaged is passed over, and may be this person's.
-    match items.unreadable()? {
+    let unreadable = items.unreadable()?;
+    items.person.filled.unreadable = Some(unreadable);
+    match unreadable {
         0 => Ok(()),
         keys => items.person.about("unreadable", &keys.to_string()),
     }
@@ -137,6 +145,10 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
         };
         let kind = self.ask(&[b"TYPE", key])?;
         let kind = text_of(&kind);
+        // It expired behind the listing.
+        if kind == GONE {
+            return Ok(());
+        }
         let expires = self.ask(&[b"PEXPIRETIME", key])?;
         let shown = String::from_utf8_lossy(&naming.shown).replace('\0', "");
         let values = [
@@ -157,36 +169,90 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
         if naming.others > 0 {
             return Ok(());
         }
-        self.values(item, &kind, key)
+        self.values(item, &kind, key)?;
+        // What was read of a value that has gone may be a part of it.
+        if text_of(&self.ask(&[b"TYPE", key])?) != kind {
+            return Err(VaultError::StoreChanged);
+        }
+        Ok(())
     }
 
     fn values(&mut self, item: i64, kind: &str, key: &[u8]) -> Result<(), VaultError> {
-        let (found, parts): (Frame, &[&str]) = match kind {
-            "string" => (self.ask(&[b"GET", key])?, &["value"]),
-            "list" => (self.ask(&[b"LRANGE", key, b"0", b"-1"])?, &["element"]),
-            "set" => (self.ask(&[b"SMEMBERS", key])?, &["member"]),
-            "hash" => (self.ask(&[b"HGETALL", key])?, &["field", "value"]),
-            "zset" => {
-                let words: [&[u8]; 5] = [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"];
-                (self.ask(&words)?, &["member", "score"])
+        let (command, parts): (&str, &[&str]) = match kind {
+            "string" => {
+                let found = self.ask(&[b"GET", key])?;
+                let text = found.text().ok_or(VaultError::StoreChanged)?;
+                return self.value(item, "value", 1, text);
             }
-            // The key expired meanwhile.
-            "none" => return Ok(()),
+            "list" => ("LRANGE", &["element"]),
+            "set" => ("SSCAN", &["member"]),
+            "hash" => ("HSCAN", &["field", "value"]),
+            "zset" => ("ZSCAN", &["member", "score"]),
+            GONE => return Err(VaultError::StoreChanged),
             other => {
                 return Err(VaultError::StoreKind {
                     kind: other.to_owned(),
                 });
             }
         };
-        let single = std::slice::from_ref(&found);
-        let elements = found.elements().unwrap_or(single);
-        for (number, group) in (1..).zip(elements.chunks(parts.len())) {
-            for (part, element) in parts.iter().zip(group) {
-                let text = element.text().ok_or(VaultError::StoreForm)?;
-                self.value(item, part, number, text)?;
+        self.elements(item, key, (command, parts))
+    }
+
+    /// Reads the elements of a collection, some at a time: a reply has a greatest length.
+    fn elements(
+        &mut self,
+        item: i64,
+        key: &[u8],
+        (command, parts): (&str, &[&str]),
+    ) -> Result<(), VaultError> {
+        let (mut at, mut most, mut number) = (0_u64, ELEMENTS_PER_STEP, 1);
+        loop {
+            let found = match self.some(command, key, (at, most)) {
+                Err(VaultError::StoreSilent { what }) if most > 1 && what.contains(TOO_LONG) => {
+                    most /= 2;
+                    continue;
+                }
+                found => found?,
+            };
+            let frames = found.elements().ok_or(VaultError::StoreForm)?;
+            let (next, frames) = match (command, frames) {
+                ("LRANGE", []) => (0, frames),
+                ("LRANGE", _) => (at.saturating_add(most), frames),
+                (_, [next, frames]) => {
+                    let next = text_of(next).parse().ok();
+                    let frames = frames.elements().ok_or(VaultError::StoreForm)?;
+                    (next.ok_or(VaultError::StoreForm)?, frames)
+                }
+                _ => return Err(VaultError::StoreForm),
+            };
+            for group in frames.chunks(parts.len()) {
+                for (part, element) in parts.iter().zip(group) {
+                    let text = element.text().ok_or(VaultError::StoreForm)?;
+                    self.value(item, part, number, text)?;
+                }
+                number += 1;
+            }
+            at = next;
+            if at == 0 {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Asks for elements of a collection, from a place or a cursor on.
+    fn some(
+        &mut self,
+        command: &str,
+        key: &[u8],
+        (at, most): (u64, u64),
+    ) -> Result<Frame, VaultError> {
+        let last = at.saturating_add(most).saturating_sub(1).to_string();
+        let (at, most) = (at.to_string(), most.to_string());
+        let (at, most, last) = (at.as_bytes(), most.as_bytes(), last.as_bytes());
+        match command {
+            "LRANGE" => self.ask(&[b"LRANGE", key, at, last]),
+            _ => self.ask(&[command.as_bytes(), key, at, b"COUNT", most]),
+        }
     }
 
     fn value(

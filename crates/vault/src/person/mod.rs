@@ -44,6 +44,8 @@ pub struct Filled {
     pub entries: Option<u64>,
     /// Keys of the store about the person; `None` without a store.
     pub keys: Option<u64>,
+    /// Keys of the store that do not open, of whomever they are; `None` without a store.
+    pub unreadable: Option<u64>,
 }
 
 /// A person's own database while it is filled, each source at most once but for credentials and
@@ -105,9 +107,12 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
     /// `name` is kept as the store's. A value that concerns others too is left out, and their names
     /// are replaced.
     ///
+    /// A value is read in parts, so nothing may change the store meanwhile: its clock is one that stands
+    /// ([`probity_store::Clock::Manual`]), for else keys expire.
+    ///
     /// # Errors
     /// [`VaultError::StoreSilent`], [`VaultError::StoreForm`] and [`VaultError::StoreKind`];
-    /// [`VaultError::Pocket`].
+    /// [`VaultError::StoreChanged`] for a key that went while it was read; [`VaultError::Pocket`].
     pub fn items(
         &mut self,
         store: &probity_store::Store,

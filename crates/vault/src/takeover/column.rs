@@ -3,6 +3,8 @@
 use probity_disguise::{Column, Dialect, Value as Found};
 use probity_pocketdb::Value;
 
+use crate::number::is_lost;
+
 /// The type of an imported column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -21,6 +23,7 @@ pub(super) enum Unfit {
     Null,
     OtherType,
     NotFinite,
+    TooSmall,
 }
 
 impl Form {
@@ -49,13 +52,7 @@ impl Form {
     }
 
     fn of_type(column: &Column) -> Self {
-        // `int(11) unsigned` and `double precision`: length and sign are no part of the type.
-        let kind = column.kind().to_ascii_lowercase();
-        let kind = kind.split('(').next().unwrap_or_default().trim();
-        let kind = kind
-            .trim_end_matches(" zerofill")
-            .trim_end_matches(" unsigned");
-        match kind {
+        match type_of(column).as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => Self::Integer,
             "boolean" => Self::Boolean,
             "real" | "float" | "double" | "double precision" => Self::Real,
@@ -94,6 +91,10 @@ impl Form {
         };
         match value {
             Some(Value::Real(number)) if !number.is_finite() => Err(Unfit::NotFinite),
+            // A text of a number is read here, and a number was read before.
+            Some(Value::Real(0.0)) if matches!(found, Found::Text(_)) && is_lost(text) => {
+                Err(Unfit::TooSmall)
+            }
             Some(value) => Ok(value),
             None => Err(Unfit::OtherType),
         }
@@ -107,6 +108,41 @@ impl Form {
             Self::Decimal | Self::Text => Value::Text(""),
         }
     }
+}
+
+/// Returns whether values of a column are equal there if and only if they are equal here, where the
+/// column's texts are compared byte by byte. A number or a time that is a text here has many texts.
+pub(super) fn compares_by_bytes(dialect: Dialect, column: &Column) -> bool {
+    let kind = match dialect {
+        Dialect::Sqlite => column.declared.to_ascii_lowercase(),
+        _ => type_of(column),
+    };
+    match (Form::of(dialect, column), dialect) {
+        (Form::Integer | Form::Boolean, _) => true,
+        (Form::Decimal, _) => false,
+        // A shorter number there rounds what is inserted.
+        (Form::Real, Dialect::Sqlite) => true,
+        (Form::Real, _) => kind.starts_with("double"),
+        (Form::Text, Dialect::Sqlite) => {
+            ["char", "clob", "text"].iter().any(|it| kind.contains(it))
+        }
+        (Form::Text, Dialect::Mysql) => {
+            // Other collations for bytes take spaces at the end for nothing.
+            let collation = column.collation.as_deref().unwrap_or_default();
+            (kind == "varchar" || kind.ends_with("text"))
+                && (collation.ends_with("nopad_bin") || collation.ends_with("0900_bin"))
+        }
+        (Form::Text, _) => kind == "text" || kind == "character varying",
+    }
+}
+
+/// Returns the name of a column's type: `int(11) unsigned` and `double precision` are told with
+/// length and sign, which are no part of it.
+fn type_of(column: &Column) -> String {
+    let kind = column.kind().to_ascii_lowercase();
+    let kind = kind.split('(').next().unwrap_or_default().trim();
+    let kind = kind.trim_end_matches(" zerofill");
+    kind.trim_end_matches(" unsigned").to_owned()
 }
 
 /// Measures of the rows of a table.

@@ -32,17 +32,17 @@ pub(super) fn refuse_chains(catalog: &Catalog) -> Result<(), VaultError> {
     Ok(())
 }
 
-/// Refuses a column that refers to two tables, because a column here refers to one.
+/// Refuses a column that refers to two others, because a column here refers to one.
 pub(super) fn refuse_two_targets(catalog: &Catalog) -> Result<(), VaultError> {
     for (name, table) in catalog {
         for (number, key) in table.foreign_keys.iter().enumerate() {
             let mut before = table.foreign_keys.iter().take(number);
-            let other =
-                before.find(|other| other.columns == key.columns && other.to_table != key.to_table);
-            if let Some(other) = other {
+            if let Some(other) = before.find(|other| other.columns == key.columns) {
+                let target =
+                    |it: &ForeignKey| format!("{}.{}", it.to_table, it.to_columns.join("+"));
                 return Err(VaultError::TwoTargets {
                     column: format!("{name}.{}", key.columns.join("+")),
-                    targets: [other.to_table.clone(), key.to_table.clone()],
+                    targets: [target(other), target(key)],
                 });
             }
         }
@@ -60,8 +60,8 @@ pub struct CutKey {
     pub target: String,
 }
 
-/// Removes the foreign keys to tables that are not imported, which it returns, and the `unlinked`
-/// ones.
+/// Removes the foreign keys to tables that are not imported, which it returns, the `unlinked` ones, and
+/// those that another one repeats.
 pub(super) fn link(
     catalog: &mut Catalog,
     elsewhere: Vec<CutKey>,
@@ -71,6 +71,7 @@ pub(super) fn link(
     let mut unused: BTreeSet<&String> = unlinked.iter().collect();
     let mut cut = elsewhere;
     for (name, table) in catalog.iter_mut() {
+        remove_repeated(&mut table.foreign_keys);
         table.foreign_keys.retain(|key| {
             let key = CutKey {
                 column: format!("{name}.{}", key.columns.join("+")),
@@ -94,6 +95,15 @@ pub(super) fn link(
             column: (*column).clone(),
         }),
     }
+}
+
+fn remove_repeated(keys: &mut Vec<ForeignKey>) {
+    let parts = |key: &ForeignKey| {
+        let (own, other) = (key.columns.clone(), key.to_columns.clone());
+        (own, key.to_table.clone(), other)
+    };
+    let mut known = BTreeSet::new();
+    keys.retain(|key| known.insert(parts(key)));
 }
 
 /// Refuses tables of which one leads to another along two paths, because a row keeps one id of each

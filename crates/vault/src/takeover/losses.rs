@@ -7,15 +7,19 @@ use probity_disguise::database::{Catalog, CatalogTable};
 use probity_disguise::{Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
 
 use super::keys::CutKey;
+use super::unique::UniqueKey;
 use crate::error::{Loss, VaultError};
 
 /// Greatest number of tables of a pocket database.
 const TABLES_MAX: usize = probity_pocketdb::limits::TABLES_MAX - 2;
 
+/// The unique keys of each table.
+pub(super) type Keys = BTreeMap<String, Vec<UniqueKey>>;
+
 /// Refuses what would be lost, but for that of the tables `plain`.
 pub(super) fn refuse_losses(
     database: &mut dyn Database,
-    catalog: &Catalog,
+    (catalog, keys): (&Catalog, &Keys),
     plain: &[String],
 ) -> Result<(), VaultError> {
     if let Some(unknown) = plain.iter().find(|name| !catalog.contains_key(*name)) {
@@ -34,7 +38,8 @@ pub(super) fn refuse_losses(
         if plain.contains(name) {
             continue;
         }
-        let losses = losses(database, name, table)?;
+        let keys = keys.get(name).map(Vec::as_slice).unwrap_or_default();
+        let losses = losses(database, (name, table), keys)?;
         if !losses.is_empty() {
             return Err(VaultError::Lost {
                 table: name.clone(),
@@ -66,22 +71,18 @@ fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), VaultError> {
 /// Returns what would be lost of a table.
 fn losses(
     database: &mut dyn Database,
-    name: &str,
-    table: &CatalogTable,
+    (name, table): (&str, &CatalogTable),
+    keys: &[UniqueKey],
 ) -> Result<Vec<Loss>, VaultError> {
     let mut lost = Vec::new();
     for column in generated(database, name)? {
         lost.push(Loss::Generated(column));
     }
-    for key in table.unique_keys.iter().filter(|key| key.len() > 1) {
-        lost.push(if *key == table.primary_key {
-            Loss::PrimaryKey(key.clone())
-        } else {
-            Loss::UniqueKey(key.clone())
-        });
+    for loss in keys.iter().filter_map(|key| key.loss(table)) {
+        if !lost.contains(&loss) {
+            lost.push(loss);
+        }
     }
-    let prefixes = prefix_keys(database, name)?;
-    lost.extend(prefixes.into_iter().map(Loss::UniqueKey));
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
             let declared = column.declared.to_ascii_uppercase();
@@ -109,19 +110,19 @@ pub(super) fn keys_elsewhere(
             "SELECT GROUP_CONCAT(column_name ORDER BY ordinal_position SEPARATOR '+'), \
              CONCAT(referenced_table_schema, '.', referenced_table_name) \
              FROM information_schema.key_column_usage WHERE table_schema = DATABASE() \
-             AND table_name = '{name}' AND referenced_table_schema <> DATABASE() \
+             AND BINARY table_name = '{name}' AND referenced_table_schema <> DATABASE() \
              GROUP BY constraint_name, referenced_table_schema, referenced_table_name ORDER BY 1"
         ),
         _ => format!(
             "SELECT string_agg(a.attname::text, '+' ORDER BY u.n), format('%I.%I', n.nspname, t.relname) \
-             FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid \
+             FROM pg_constraint k \
              JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid) JOIN pg_namespace n ON n.oid = t.relnamespace \
              JOIN unnest(k.conkey) WITH ORDINALITY u(own, n) ON true \
-             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own \
-             WHERE k.contype = 'f' AND k.conparentid = 0 AND c.relname = '{name}' \
-             AND pg_table_is_visible(c.oid) AND NOT (pg_table_is_visible(t.oid) \
-             AND n.nspname = ANY (current_schemas(false))) \
-             GROUP BY k.oid, n.nspname, t.relname ORDER BY 1"
+             JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own \
+             WHERE k.contype = 'f' AND k.conparentid = 0 AND k.conrelid IN {} \
+             AND NOT (pg_table_is_visible(t.oid) AND n.nspname = ANY (current_schemas(false))) \
+             GROUP BY k.oid, n.nspname, t.relname ORDER BY 1",
+            with_partitions(&name)
         ),
     };
     let keys = ask(database, &sql)?.into_iter();
@@ -135,39 +136,27 @@ pub(super) fn keys_elsewhere(
     Ok(keys.collect())
 }
 
-/// Returns the unique keys of a table of `MariaDB` on the beginnings of texts, with the lengths.
-fn prefix_keys(database: &mut dyn Database, table: &str) -> Result<Vec<Vec<String>>, VaultError> {
-    if database.dialect() != Dialect::Mysql {
-        return Ok(Vec::new());
-    }
-    let name = literal(database.dialect(), table);
-    let sql = format!(
-        "SELECT index_name, column_name, CASE WHEN sub_part IS NULL THEN '' ELSE CONCAT('(', sub_part, ')') END \
-         FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '{name}' \
-         AND non_unique = 0 ORDER BY index_name, seq_in_index"
-    );
-    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for row in ask(database, &sql)? {
-        if let [key, column, length] = row.as_slice() {
-            let columns = keys.entry(key.to_string()).or_default();
-            columns.push(format!("{column}{length}"));
-        }
-    }
-    let has_prefix = |key: &Vec<String>| key.iter().any(|column| column.ends_with(')'));
-    // A key of several columns is lost whatever its lengths.
-    let keys = keys.into_values();
-    Ok(keys
-        .filter(|key| key.len() == 1 && has_prefix(key))
-        .collect())
-}
-
 /// Returns a text as it stands between single quotes.
-fn literal(dialect: Dialect, text: &str) -> String {
+pub(super) fn literal(dialect: Dialect, text: &str) -> String {
     let text = text.replace('\'', "''");
     match dialect {
         Dialect::Mysql => text.replace('\\', "\\\\"),
         _ => text,
     }
+}
+
+/// Returns the condition of `PostgreSQL` that a table's name alone refers to it; `name` is a literal.
+pub(super) fn is_named(table: &str, name: &str) -> String {
+    format!("{table}.relname = '{name}' AND pg_table_is_visible({table}.oid)")
+}
+
+/// Returns the subquery of `PostgreSQL` for a table and its partitions; `name` is a literal.
+pub(super) fn with_partitions(name: &str) -> String {
+    let named = is_named("w", name);
+    format!(
+        "(SELECT w.oid FROM pg_class w WHERE {named} \
+         UNION SELECT p.relid FROM pg_class w, pg_partition_tree(w.oid) p WHERE {named})"
+    )
 }
 
 /// Returns whether a column without a type has numbers and texts.
@@ -190,12 +179,12 @@ fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Va
         }
         Dialect::Mysql => format!(
             "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() \
-             AND table_name = '{table}' AND generation_expression <> ''"
+             AND BINARY table_name = '{table}' AND generation_expression <> ''"
         ),
         _ => format!(
-            "SELECT column_name::text FROM information_schema.columns \
-             WHERE table_schema = current_schema() AND table_name = '{table}' \
-             AND is_generated = 'ALWAYS'"
+            "SELECT a.attname::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
+             WHERE c.relname = '{table}' AND pg_table_is_visible(c.oid) AND a.attgenerated <> '' \
+             AND NOT a.attisdropped ORDER BY a.attnum"
         ),
     };
     let rows = ask(database, &sql)?;

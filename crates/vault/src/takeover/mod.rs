@@ -1,26 +1,32 @@
 //! Taking over the tables and rows of another database.
 
 mod column;
+mod heirs;
 mod keys;
 mod losses;
+mod unique;
+mod weakened;
 
-use probity_disguise::database::{Catalog, CatalogTable, ForeignKey};
-use probity_disguise::{Column, Database, Value as Found};
+use probity_disguise::database::{Catalog, CatalogTable, ForeignKey, Property};
+use probity_disguise::{Column, Database, Value as Found, is_own_table};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::limits::KEY_BYTES_MAX;
-use probity_pocketdb::{SecureStore, Store};
+use probity_pocketdb::{Error as PocketError, SecureStore, Store};
 
 use self::column::{Form, Measure, Unfit};
+pub use self::heirs::LeftOutHeir;
+use self::heirs::left_out_heirs;
 pub use self::keys::CutKey;
 use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths, refuse_two_targets};
-use self::losses::{ask, ask_each, keys_elsewhere, refuse_losses};
+use self::losses::{Keys, ask, ask_each, keys_elsewhere, refuse_losses};
+use self::unique::{UniqueKey, unique_keys};
+pub use self::weakened::Weakened;
+use self::weakened::weakened;
 use crate::error::{Loss, Reached, VaultError};
 use crate::import::Import;
 use crate::observer::Observer;
 use crate::script::{quoted, run_script};
 
-/// The prefix of the tables that disguises create in a database.
-const DISGUISES_OWN: &str = "probity_";
 /// Rows that are committed together.
 const ROWS_AT_ONCE: u32 = 64;
 
@@ -29,8 +35,7 @@ const ROWS_AT_ONCE: u32 = 64;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct TakeoverOptions {
-    /// The tables to take over; all of them where none is named, but for those that begin with
-    /// `probity_`.
+    /// The tables to take over; all of them where none is named, but for those that disguises make.
     pub tables: Vec<String>,
     /// The columns to index, as `TABLE.COLUMN`.
     pub indexes: Vec<String>,
@@ -50,6 +55,9 @@ pub struct Takeover {
     catalog: Catalog,
     options: TakeoverOptions,
     cut_keys: Vec<CutKey>,
+    left_out: Vec<String>,
+    left_out_heirs: Vec<LeftOutHeir>,
+    weakened: Vec<Weakened>,
 }
 
 impl Takeover {
@@ -59,7 +67,8 @@ impl Takeover {
     /// # Errors
     /// [`VaultError::Source`]; [`VaultError::NoTables`]; [`VaultError::NoSourceTable`], [`VaultError::NoIndexedColumn`],
     /// [`VaultError::NoForeignKey`] and [`VaultError::NoPlainTable`] where an option names what is
-    /// not there; [`VaultError::TooManyTables`], [`VaultError::Name`] and [`VaultError::Lost`].
+    /// not there; [`VaultError::TooManyTables`], [`VaultError::Name`], [`VaultError::HiddenColumns`] and
+    /// [`VaultError::Lost`].
     pub fn new(
         mut database: Box<dyn Database>,
         options: TakeoverOptions,
@@ -76,8 +85,13 @@ impl Takeover {
             }
         }
         // Tables of the disguises mean nothing in another database; only naming them imports them.
+        let mut left_out = Vec::new();
         catalog.retain(|name, _| match options.tables.as_slice() {
-            [] => !name.starts_with(DISGUISES_OWN),
+            [] if is_own_table(name) => {
+                left_out.push(name.clone());
+                false
+            }
+            [] => true,
             named => named.contains(name),
         });
         // An empty copy would pass for the data.
@@ -93,18 +107,45 @@ impl Takeover {
                 });
             }
         }
+        let mut hiding = catalog.iter();
+        if let Some((table, _)) = hiding.find(|(_, it)| it.has(Property::HidesColumns)) {
+            return Err(VaultError::HiddenColumns {
+                table: table.clone(),
+            });
+        }
         let mut elsewhere = Vec::new();
         for name in catalog.keys() {
             elsewhere.extend(keys_elsewhere(database.as_mut(), name)?);
         }
         let cut_keys = link(&mut catalog, elsewhere, &options.unlinked)?;
-        refuse_losses(database.as_mut(), &catalog, &options.plain)?;
+        let keys = note_unique_keys(database.as_mut(), &mut catalog)?;
+        refuse_losses(database.as_mut(), (&catalog, &keys), &options.plain)?;
+        let weakened = weakened(database.as_mut(), (&catalog, &keys), &options.plain)?;
+        let left_out_heirs = left_out_heirs(database.as_mut(), &catalog)?;
         Ok(Self {
             database,
             catalog,
             options,
             cut_keys,
+            left_out,
+            left_out_heirs,
+            weakened,
         })
+    }
+
+    /// The tables that are not taken over because disguises made them.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// The tables that inherit from such as are taken over, and are not taken over themselves.
+    pub fn left_out_heirs(&self) -> &[LeftOutHeir] {
+        &self.left_out_heirs
+    }
+
+    /// The rules of tables that are not kept, or not as strict, without a refusal.
+    pub fn weakened(&self) -> &[Weakened] {
+        &self.weakened
     }
 
     /// The foreign keys that lead to tables which are not taken over, but for the unlinked ones. Their
@@ -145,7 +186,7 @@ impl Takeover {
                 .map_err(|error| error.at(Reached::Table(name.clone())))?;
             let import = Import::new(store, &name, ROWS_AT_ONCE)?;
             let taken = self.rows(&rows, (&name, &table), import, observer)?;
-            self.check_count(&name, [measure.rows, taken])?;
+            self.check_count((&name, &table), [measure.rows, taken])?;
         }
         Ok(())
     }
@@ -159,7 +200,7 @@ impl Takeover {
             names.collect::<Vec<_>>().join(", ")
         };
         let columns = list(&mut table.columns.iter().map(|column| &column.name));
-        let mut sql = format!("SELECT {columns} FROM {}", dialect.quote(name));
+        let mut sql = format!("SELECT {columns} FROM {}", self.source(name, table));
         if !table.primary_key.is_empty() {
             sql.push_str(" ORDER BY ");
             sql.push_str(&list(&mut table.primary_key.iter()));
@@ -167,9 +208,23 @@ impl Takeover {
         sql
     }
 
+    /// Returns a table as a query names it. Rows of heirs are those of their own tables.
+    fn source(&self, name: &str, table: &CatalogTable) -> String {
+        let quoted = self.database.dialect().quote(name);
+        if table.has_heirs {
+            format!("ONLY {quoted}")
+        } else {
+            quoted
+        }
+    }
+
     /// Refuses a table whose rows were not all read, or some twice.
-    fn check_count(&mut self, name: &str, read: [u64; 2]) -> Result<(), VaultError> {
-        let from = self.database.dialect().quote(name);
+    fn check_count(
+        &mut self,
+        (name, table): (&str, &CatalogTable),
+        read: [u64; 2],
+    ) -> Result<(), VaultError> {
+        let from = self.source(name, table);
         let rows = ask(
             self.database.as_mut(),
             &format!("SELECT COUNT(*) FROM {from}"),
@@ -236,7 +291,7 @@ impl Takeover {
         for key in &table.foreign_keys {
             let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
                 return Err(VaultError::CompoundKey {
-                    table: name.to_owned(),
+                    columns: format!("{name}.{}", key.columns.join("+")),
                 });
             };
             let (from, table, to) = (quoted(from), quoted(&key.to_table), quoted(to));
@@ -288,7 +343,8 @@ impl Takeover {
                         }
                     });
                 }
-                import.row(&values).map_err(|error| error.at(at()))?;
+                let inserted = import.row(&values);
+                inserted.map_err(|error| of_key((name, table), error).at(at()))?;
                 observer.took(taken);
                 Ok(())
             })
@@ -299,6 +355,44 @@ impl Takeover {
             Err(error) => Err(error.at(Reached::Rows(name.to_owned()))),
         }
     }
+}
+
+/// Names the foreign keys of a row that may have been refused for them.
+fn of_key((name, table): (&str, &CatalogTable), error: VaultError) -> VaultError {
+    let VaultError::Pocket(PocketError::Key(what)) = &error else {
+        return error;
+    };
+    let keys = table.foreign_keys.iter();
+    let keys = keys.filter(|key| what.starts_with(&format!("{} has no row ", key.to_table)));
+    let columns: Vec<String> = keys
+        .map(|key| format!("{name}.{}", key.columns.join("+")))
+        .collect();
+    match columns.as_slice() {
+        [] => error,
+        _ => VaultError::NotReferred {
+            columns,
+            what: what.clone(),
+        },
+    }
+}
+
+/// Returns the unique keys of every table. Those on whole columns are noted in `catalog`, which lacks
+/// such as are compared otherwise than their columns.
+fn note_unique_keys(
+    database: &mut dyn Database,
+    catalog: &mut Catalog,
+) -> Result<Keys, VaultError> {
+    let mut found = Keys::new();
+    for (name, table) in catalog {
+        let keys = unique_keys(database, name)?;
+        for columns in keys.iter().filter_map(UniqueKey::columns) {
+            if !table.unique_keys.contains(&columns) {
+                table.unique_keys.push(columns);
+            }
+        }
+        found.insert(name.clone(), keys);
+    }
+    Ok(found)
 }
 
 /// Returns the refusal of a value that has no form here.
@@ -319,6 +413,7 @@ fn refusal(
         },
         Unfit::OtherType => VaultError::OtherType { column },
         Unfit::NotFinite => VaultError::NotFinite { column },
+        Unfit::TooSmall => VaultError::TooSmall { column },
     }
 }
 

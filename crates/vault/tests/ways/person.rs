@@ -1,13 +1,16 @@
 //! A person's own database.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::Reader;
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
-use probity_store::{Command, Commands, Store};
+use probity_store::{Clock, Command, Commands, Store};
 use probity_vault::{ExportFault, Observer, Person, VaultError};
 
 use crate::{Pocket, pocket, rows};
@@ -312,6 +315,63 @@ fn keys_of_a_store_come_with_their_values_unless_they_are_others_too() {
     assert_eq!(values, ["element|1", "element|2", "value|Ada"]);
 }
 
+/// A collection that no single reply of the store holds kept the person from any copy. It is read in
+/// parts, each element once.
+#[test]
+fn collections_that_are_longer_than_a_reply_come_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = probity_store::Options {
+        reply_bytes_max: 4096,
+        ..probity_store::Options::default()
+    };
+    let keys = Store::open(&folder.path().join("store"), options).unwrap();
+    let texts: Vec<String> = (0..600).map(|number| format!("{number:030}")).collect();
+    for group in texts.chunks(50) {
+        for (command, key) in [("RPUSH", "l"), ("SADD", "s"), ("HSET", "h"), ("ZADD", "z")] {
+            let key = format!("user:ada:{key}");
+            let mut words = vec![command, &key];
+            for text in group {
+                match command {
+                    "HSET" => words.extend([text.as_str(), "v"]),
+                    "ZADD" => words.extend([text.get(20..).unwrap(), text.as_str()]),
+                    _ => words.push(text),
+                }
+            }
+            put(&keys, &words);
+        }
+    }
+    let policy = "[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n";
+    let policy = Policy::parse(policy).unwrap();
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    person.items(&keys, &policy, "data").unwrap();
+    person.finish().unwrap();
+    keys.close().unwrap();
+    for (name, part) in [
+        ("l", "element"),
+        ("s", "member"),
+        ("h", "field"),
+        ("z", "member"),
+    ] {
+        let query = format!(
+            "SELECT item_values.text, item_values.number FROM item_values JOIN items \
+             ON item_values.item = items.id WHERE items.name = 'user:ada:{name}' \
+             AND item_values.part = '{part}'"
+        );
+        let found = rows(&mut store, &query);
+        let split = found.iter().map(|row| row.split_once('|').unwrap());
+        let (found, mut numbers): (Vec<&str>, Vec<usize>) = split
+            .map(|(text, number)| (text, number.parse::<usize>().unwrap()))
+            .unzip();
+        assert_eq!(found, texts, "{name}");
+        if name == "l" {
+            assert!(numbers.is_sorted(), "{name}");
+        }
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(1..=600), "{name}");
+    }
+}
+
 #[test]
 fn hidden_rows_and_credentials_come_from_several_files() {
     let mut store = pocket();
@@ -396,4 +456,52 @@ fn keys_come_from_every_database_of_a_store() {
         rows(&mut store, "SELECT db, name FROM items"),
         ["0|user:ada:name", "15|user:ada:last", "1|user:ada:name"]
     );
+}
+
+/// A collection that expired while it was read in parts came half, and nothing said so.
+#[test]
+fn a_key_that_goes_while_it_is_read_ends_the_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = Arc::new(AtomicU64::new(1_000));
+    let options = probity_store::Options {
+        clock: Clock::Manual(Arc::clone(&time)),
+        ..probity_store::Options::default()
+    };
+    let keys = Store::open(&folder.path().join("store"), options).unwrap();
+    let names: Vec<String> = (0..4000).map(|number| number.to_string()).collect();
+    let mut words = vec!["SADD", "user:ada:s"];
+    words.extend(names.iter().map(String::as_str));
+    let policy = Policy::parse("[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
+    let copied = |wait: u64| {
+        time.store(1_000, Ordering::Relaxed);
+        put(&keys, &words);
+        put(&keys, &["PEXPIREAT", "user:ada:s", "2000"]);
+        let mut store = pocket();
+        let mut person = Person::new(&mut store, "ada").unwrap();
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (_kept, never) = std::sync::mpsc::channel::<()>();
+                let _waited = never.recv_timeout(Duration::from_millis(wait));
+                time.store(3_000, Ordering::Relaxed);
+            });
+            person.items(&keys, &policy, "data")
+        });
+        done?;
+        person.finish().unwrap();
+        let members = "SELECT COUNT(*) FROM item_values WHERE part = 'member'";
+        Ok(rows(&mut store, members))
+    };
+    let mut ended = 0;
+    for wait in [1, 3, 10, 30, 100, 300, 1000, 3000] {
+        match copied(wait) {
+            Err(error) => {
+                assert!(matches!(error, VaultError::StoreChanged), "{error}");
+                ended += 1;
+            }
+            // It came whole, or had gone before.
+            Ok(members) => assert!(members == ["4000"] || members == ["0"], "{members:?}"),
+        }
+    }
+    assert!(ended > 0, "nothing was read meanwhile");
+    keys.close().unwrap();
 }

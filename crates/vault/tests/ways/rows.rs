@@ -84,22 +84,60 @@ fn a_refused_row_says_its_place_and_the_rows_before_it_stay() {
         VaultError::Reached { at: Reached::Line(5), cause, .. }
             if matches!(&**cause, VaultError::NoNumber { column } if column == "day")
     ));
-    assert_eq!(
-        said(&error),
-        "line 5 was reached: the value of day is no number"
-    );
+    assert_eq!(said(&error), "line 5: the value of day is no number");
     assert_eq!(committed, 2);
 
     let (end, _) = import(&mut store, RowsFormat::Json, r#"{"day":true}"#, &mut ());
     let error = said(&end.unwrap_err());
-    assert_eq!(
-        error,
-        "object 1 was reached: the value of day is no text and no number"
-    );
+    assert_eq!(error, "object 1: the value of day is no text and no number");
     let long = r#"{"doctor":"Bartholomew","day":1}"#;
     let (end, _) = import(&mut store, RowsFormat::Json, long, &mut ());
     let error = said(&end.unwrap_err());
-    assert!(error.starts_with("object 1 was reached: "), "{error}");
+    assert!(error.starts_with("object 1: "), "{error}");
+}
+
+/// In a file with CRLF, and behind blank lines, the line of a refused row was one that was taken: who
+/// cut the file there imported a row twice.
+#[test]
+fn a_refused_row_is_at_its_line_whatever_ends_the_lines() {
+    for (text, line) in [
+        ("day,doctor\r\n1,a\r\n2,b\r\nx,c\r\n", 4),
+        ("day,doctor\r\nx,a", 2),
+        ("day,doctor\n\n\nx,a\n", 4),
+        ("day,doctor\r\n\r\n\r\nx,a\r\n", 4),
+        ("\r\n\r\nday,doctor\r\nx,a\r\n", 4),
+        ("\u{feff}\n\nday,doctor\nx,a\n", 4),
+        ("\u{feff}day,doctor\r\n1,a\r\nx,b\r\n", 3),
+        ("day,doctor\r\n1,\"a\r\nb\"\r\nx,c\r\n", 4),
+        ("day,doctor\r\n1,\"a\nb\"\r\nx,c\r\n", 4),
+        ("day,doctor\r\n1,\"a\rb\"\r\nx,c\r\n", 3),
+        ("day,doctor\n1,\"a\n\n\"\nx,\"\nc\"\n", 5),
+        ("day,doctor\r\n1,a\"b\r\nx,c\r\n", 3),
+        ("day,doctor\r\n1,\"a\"\"\r\n\"b\r\nx,c\r\n", 4),
+    ] {
+        let (end, _) = import(&mut visits(), RowsFormat::Csv, text, &mut ());
+        let error = said(&end.unwrap_err());
+        let expected = format!("line {line}: the value of day is no number");
+        assert_eq!(error, expected, "{text:?}");
+    }
+    let many = (1..=9000).map(|day| format!("{day},a\r\n\r\n"));
+    let text = format!("day,doctor\r\n{}x,a\r\n", many.collect::<String>());
+    let (end, _) = import(&mut visits(), RowsFormat::Csv, &text, &mut ());
+    assert!(said(&end.unwrap_err()).starts_with("line 18002: "));
+    for (row, what) in [
+        (&b"1,a,b"[..], "it has 3 values, and the heading 2"),
+        (&b"1"[..], "it has 1 values, and the heading 2"),
+        (&b"1,\xff"[..], "the value of doctor is not UTF-8"),
+    ] {
+        let text = [b"day,doctor\r\n1,a\r\n\r\n", row, b"\r\n2,b\r\n"].concat();
+        let mut store = visits();
+        let mut import = Import::new(&mut store, "visits", 2).unwrap();
+        let error = import
+            .read(RowsFormat::Csv, text.as_slice(), &mut ())
+            .unwrap_err();
+        let expected = format!("line 4: the CSV file is malformed: {what}");
+        assert_eq!(said(&error), expected);
+    }
 }
 
 #[test]

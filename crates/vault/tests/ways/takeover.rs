@@ -2,7 +2,9 @@
 
 use probity_disguise::Database as _;
 use probity_disguise::database::Sqlite;
-use probity_vault::{Loss, Observer, Reached, Takeover, TakeoverOptions, VaultError};
+use probity_vault::{
+    Loss, Observer, Reached, Takeover, TakeoverOptions, VaultError, Weakened, run_script,
+};
 
 use crate::{Pocket, pocket, rows, said};
 
@@ -31,6 +33,26 @@ fn take_over(
     (run, store)
 }
 
+/// Returns what a takeover of a database that `script` makes says of weaker unique columns, and
+/// whether a row with `values` goes in behind it.
+fn weaker(script: &str, values: &str) -> (Vec<String>, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut database = Sqlite::open(&folder.path().join("other.db")).unwrap();
+    for statement in script.split("; ") {
+        database.execute(statement, &[]).unwrap();
+    }
+    let takeover = Takeover::new(Box::new(database), TakeoverOptions::default()).unwrap();
+    let told = takeover.weakened().iter().map(|rule| match rule {
+        Weakened::Comparison { column } => column.clone(),
+        other => other.to_string(),
+    });
+    let told = told.collect();
+    let mut store = pocket();
+    takeover.run(&mut store, &mut ()).unwrap();
+    let insert = format!("INSERT INTO u (k, n) VALUES ({values})");
+    (told, run_script(&mut store, &insert).is_ok())
+}
+
 fn refusal(scripts: &[&str], choose: impl FnOnce(&mut TakeoverOptions)) -> VaultError {
     take_over(scripts, choose, &mut ()).0.unwrap_err()
 }
@@ -46,15 +68,17 @@ fn tables_come_with_their_keys_and_rows_and_without_those_of_disguises() {
     }
 
     let mut seen = Seen(Vec::new());
-    let own = "CREATE TABLE probity_record (id INTEGER PRIMARY KEY)";
-    let (run, mut store) = take_over(&[PEOPLE, CALLS, own], |_| (), &mut seen);
+    // The first is a table of disguises; the second only looks like one.
+    let own = "CREATE TABLE probity_settings (name TEXT PRIMARY KEY, value BLOB)";
+    let alike = "CREATE TABLE probity_notes (id INTEGER PRIMARY KEY, note TEXT)";
+    let (run, mut store) = take_over(&[PEOPLE, CALLS, own, alike], |_| (), &mut seen);
     run.unwrap();
     assert_eq!(seen.0, [1, 2, 1, 2]);
     let query = "SELECT people.name, calls.day, calls.weight FROM calls JOIN people \
                  ON calls.person = people.id WHERE people.name = 'Ada'";
     assert_eq!(rows(&mut store, query), ["Ada|6|2.5"]);
     let tables: Vec<&str> = store.tables().map(|(_, name)| name).collect();
-    assert_eq!(tables, ["people", "calls"]);
+    assert_eq!(tables, ["people", "calls", "probity_notes"]);
 }
 
 #[test]
@@ -102,6 +126,42 @@ fn what_cannot_be_kept_is_named_unless_the_table_is_plain() {
     );
 }
 
+/// A unique index whose collation was not its column's was dropped, or became weaker, without a word:
+/// the words of the table were read for it, and not the index.
+#[test]
+fn each_unique_index_is_held_told_or_refused_whatever_its_collation() {
+    let table = |column: &str, index: &str| {
+        format!(
+            "CREATE TABLE u (id INTEGER PRIMARY KEY, k {column}, n TEXT); \
+             CREATE UNIQUE INDEX ux ON u ({index}); INSERT INTO u VALUES (1, 'A', 'a'), (2, 'long', 'long')"
+        )
+    };
+    let told = || vec!["u.k".to_owned()];
+    for (column, index, same, other, said) in [
+        ("TEXT", "k", "'A', 'b'", "'a', 'b'", Vec::new()),
+        (
+            "TEXT COLLATE NOCASE",
+            "k COLLATE BINARY",
+            "'A', 'b'",
+            "'a', 'b'",
+            Vec::new(),
+        ),
+        ("TEXT COLLATE NOCASE", "k", "'A', 'b'", "'a', 'b'", told()),
+        ("TEXT", "k COLLATE NOCASE", "'A', 'b'", "'a', 'b'", told()),
+        ("TEXT", "k COLLATE RTRIM", "'A', 'b'", "'A ', 'b'", told()),
+        ("NUMERIC", "k", "'A', 'b'", "'1', 'b'", told()),
+    ] {
+        let made = table(column, index);
+        assert_eq!(weaker(&made, same), (said.clone(), false), "{made}");
+        assert_eq!(weaker(&made, other), (said, true), "{made}");
+    }
+    let both = table("TEXT COLLATE NOCASE", "k COLLATE BINARY, n");
+    let VaultError::Lost { losses, .. } = refusal(&[&both], |_| ()) else {
+        unreachable!("a loss is an error of its own");
+    };
+    assert_eq!(losses, [Loss::UniqueKey(vec!["k".into(), "n".into()])]);
+}
+
 #[test]
 fn foreign_keys_that_nothing_here_can_follow_are_refused() {
     let themselves =
@@ -129,15 +189,39 @@ fn foreign_keys_that_nothing_here_can_follow_are_refused() {
     ));
 }
 
+/// A key that holds in the other database, where texts without case are equal, was refused with advice
+/// about imports. The column to unlink is named.
+#[test]
+fn a_key_that_leads_nowhere_here_names_its_column() {
+    let towns = "CREATE TABLE towns (k TEXT COLLATE NOCASE PRIMARY KEY, n TEXT); \
+                 INSERT INTO towns VALUES ('ABC', 'x'); \
+                 CREATE TABLE calls (id INTEGER PRIMARY KEY, town TEXT REFERENCES towns(k)); \
+                 INSERT INTO calls VALUES (1, 'abc')";
+    let VaultError::Reached { cause, .. } = refusal(&[towns], |_| ()) else {
+        unreachable!("a row was reached");
+    };
+    assert!(matches!(
+        *cause,
+        VaultError::NotReferred { columns, .. } if columns == ["calls.town"]
+    ));
+    let unlinked = |options: &mut TakeoverOptions| options.unlinked.push("calls.town".into());
+    take_over(&[towns], unlinked, &mut ()).0.unwrap();
+    let both = "CREATE TABLE pairs (a INTEGER, b INTEGER, n TEXT, UNIQUE (a, b)); \
+                CREATE TABLE uses (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, \
+                FOREIGN KEY (a, b) REFERENCES pairs(a, b))";
+    let plain = |options: &mut TakeoverOptions| options.plain.push("pairs".into());
+    assert!(matches!(
+        refusal(&[both], plain),
+        VaultError::CompoundKey { columns } if columns == "uses.a+b"
+    ));
+}
+
 #[test]
 fn a_null_is_refused_where_nothing_may_be_in_its_place() {
     let table = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); \
                  INSERT INTO notes VALUES (1, NULL)";
     let error = refusal(&[table], |_| ());
-    assert_eq!(
-        said(&error),
-        "row 1 of notes was reached: text is NULL in a row"
-    );
+    assert_eq!(said(&error), "row 1 of notes: text is NULL in a row");
     let (run, mut store) = take_over(&[table], |options| options.null_as_empty = true, &mut ());
     run.unwrap();
     assert_eq!(rows(&mut store, "SELECT id, text FROM notes"), ["1|"]);
@@ -214,4 +298,62 @@ fn a_key_to_a_table_that_is_not_taken_over_is_told() {
         ["calls.person to people", place]
     );
     assert!(cut(&["calls"], &["calls.person"]).is_empty());
+}
+
+/// A key that forbids to delete a row that others refer to, or that empties their columns, became one
+/// that deletes them, without a word.
+#[test]
+fn a_key_that_does_not_cascade_is_told() {
+    let key = |rule: &str| {
+        let own = format!("person INTEGER REFERENCES people(id) {rule}");
+        let table = format!("CREATE TABLE u (k INTEGER PRIMARY KEY, {own}, n TEXT)");
+        let row = "INSERT INTO u VALUES (1, 2, 'a')";
+        let (told, _) = weaker(&[PEOPLE, &table, row].join("; "), "2, 'b'");
+        told.join("; ")
+    };
+    let refused = "deleting a row of people deletes the rows of u that refer to it by u.person: \
+                   the other database refuses the deletion";
+    let kept = "deleting a row of people deletes the rows of u that refer to it by u.person: \
+                the other database keeps them";
+    for (rule, said) in [
+        ("", refused),
+        ("ON DELETE RESTRICT", refused),
+        ("ON DELETE NO ACTION DEFERRABLE INITIALLY DEFERRED", refused),
+        ("ON DELETE SET NULL", kept),
+        ("ON DELETE SET DEFAULT", kept),
+        ("ON DELETE CASCADE", ""),
+    ] {
+        assert_eq!(key(rule), said, "{rule}");
+    }
+}
+
+/// The advice for a column with two keys to one table took both away, also where they were the same.
+#[test]
+fn two_keys_of_one_column_are_one_or_refused_as_two() {
+    let calls = |other: &str| {
+        format!(
+            "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT UNIQUE, nick TEXT UNIQUE); \
+             CREATE TABLE calls (id INTEGER PRIMARY KEY, who TEXT REFERENCES people(name), \
+             FOREIGN KEY (who) REFERENCES {other}); \
+             INSERT INTO people VALUES (1, 'a', 'a'); INSERT INTO calls VALUES (1, 'a')"
+        )
+    };
+    let (run, mut store) = take_over(&[&calls("People(NAME)")], |_| (), &mut ());
+    run.unwrap();
+    let query = "SELECT people.id, calls.id FROM calls JOIN people ON calls.who = people.name";
+    assert_eq!(rows(&mut store, query), ["1|1"]);
+    let error = refusal(&[&calls("people(nick)")], |_| ());
+    assert!(matches!(
+        &error,
+        VaultError::TwoTargets { column, .. } if column == "calls.who"
+    ));
+    let told = said(&error);
+    assert!(
+        told.contains(" people.name") && told.contains(" people.nick"),
+        "{told}"
+    );
+    let unlinked = |options: &mut TakeoverOptions| options.unlinked.push("calls.who".into());
+    take_over(&[&calls("people(nick)")], unlinked, &mut ())
+        .0
+        .unwrap();
 }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         progress: ProgressBar::new_spinner(),
         pending: VecDeque::new(),
         taken: Taken::new(first_index, args.from_line),
-        receipted: 0,
+        receipts: Receipts::default(),
         refused: 0,
         conflict: None,
         is_export: false,
@@ -94,7 +94,11 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     run.progress.finish_and_clear();
     match read.and(settled).and(closed) {
         Ok(()) => run.summarize(),
-        Err(failure) => Err(run.account(failure, environment)),
+        Err(failure) => {
+            // Receipts are counted as they left. An error is no news: they count as missing then.
+            drop(run.output.flush());
+            Err(run.account(failure, environment))
+        }
     }
 }
 
@@ -138,8 +142,8 @@ struct Run<'a> {
     /// Line numbers and tickets of entries whose receipts are still to be printed.
     pending: VecDeque<(u64, Ticket)>,
     taken: Taken,
-    /// Entries of this command whose receipts were printed.
-    receipted: u64,
+    /// The receipts of this command's entries.
+    receipts: Receipts,
     refused: u64,
     /// The line that ended the command because its idempotency key belongs to another entry; a
     /// repetition would be refused again.
@@ -149,6 +153,36 @@ struct Run<'a> {
     repeats: Repeats,
     /// The log's files, opened for receipts of entries that were recorded earlier.
     stored: Option<StoredLeaves>,
+}
+
+/// The receipts of entries that the command recorded, in order of their lines.
+#[derive(Default)]
+struct Receipts {
+    /// Those known to have left the program.
+    left: u64,
+    /// The ends of the others in the output: they may still be in its buffer.
+    ends: VecDeque<u64>,
+}
+
+impl Receipts {
+    /// Notes that one more was given to `output`, and forgets those that have left.
+    fn print(&mut self, output: &Output) {
+        self.ends.push_back(output.given());
+        while self
+            .ends
+            .pop_front_if(|end| *end <= output.left())
+            .is_some()
+        {
+            self.left = self.left.saturating_add(1);
+        }
+    }
+
+    /// Returns how many have left the program.
+    fn left(&self, output: &Output) -> u64 {
+        let left = self.ends.iter().take_while(|end| **end <= output.left());
+        let more = u64::try_from(left.count()).unwrap_or(u64::MAX);
+        self.left.saturating_add(more)
+    }
 }
 
 /// Lines that the log held already, under their idempotency keys.
@@ -282,7 +316,9 @@ impl Run<'_> {
             let Some(receipt) = receipt else { break };
             if self.args.receipts {
                 self.print_receipt(line, receipt)?;
-                self.receipted = self.receipted.saturating_add(u64::from(!receipt.is_repeat));
+                if !receipt.is_repeat {
+                    self.receipts.print(&self.output);
+                }
             }
             if let Some(proofs) = &mut self.proofs {
                 proofs.push(receipt.index);
@@ -431,7 +467,7 @@ impl Run<'_> {
     /// Returns how many of the first `kept` entries lack the receipt that was asked for.
     fn without_receipt(&self, kept: u64) -> u64 {
         if self.args.receipts {
-            kept.saturating_sub(self.receipted)
+            kept.saturating_sub(self.receipts.left(&self.output))
         } else {
             0
         }
@@ -462,6 +498,8 @@ impl Run<'_> {
             already_recorded: self.repeats.lines,
             first_recorded: self.repeats.first,
         };
+        let appended = counted(summary.appended, "entry was", "entries were");
+        self.output.set_done(format!("{appended} appended"));
         if self.args.json {
             self.output.json(&summary)?;
         } else if !self.args.receipts {

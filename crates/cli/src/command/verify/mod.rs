@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     let mut output = Output::new();
     if args.json {
         output.json(&document)?;
-    } else {
+    } else if absent.is_none() {
+        // A verdict above an error would be taken for the answer.
         print(&document, &mut output)?;
     }
     output.flush()?;
@@ -157,7 +158,7 @@ fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
         // Verification with the root key ended here; whatever needs no secret is verified without
         // it.
         return failure.remedy(format!(
-            "see all other faults without the root key: probity verify {}; then restore what is damaged from the newest backup, and \
+            "see all other faults without the root key: probity verify {}; then put back what each fault says, one file after the other, and \
              verify with the root key again",
             quoted(&args.dir)
         ));

@@ -146,7 +146,7 @@ fn print_rest(
         let bytes = counted(frame_bytes, "byte", "bytes");
         let by = match sealers {
             Sealers::Known => "which the log's keys sealed",
-            Sealers::Unknown => "which nobody signed: whose they are shows with the root key alone",
+            Sealers::Unknown => "not signed yet: the root key tells whether this log wrote them",
             Sealers::Nobodys => {
                 "which nobody signed: in a log of version 2 nothing tells whose they are, and nobody reads them"
             }

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::Mysql;
+use mysql::prelude::Queryable as _;
+
+use super::{Mysql, refused};
 use crate::database::value::Value;
 use crate::database::{
-    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, Matching, OnDelete,
-    OnUpdate, Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers,
-    note_unique_keys, spoken_of,
+    Catalog, CatalogTable, Column, Database as _, DatabaseError, Dialect, ForeignKey, Matching,
+    OnDelete, OnUpdate, Property, Referrer, Rule, Structure, Times, note_constraints,
+    note_primary_keys, note_triggers, note_unique_keys, spoken_of,
 };
 
 /// Seconds in which a changed table may change again without a new time of change.
@@ -22,7 +24,7 @@ const TABLES: &str = "
 const COLUMNS: &str = "
     SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
            CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = 'NULL' THEN 0 ELSE 1 END,
-           CASE WHEN GENERATION_EXPRESSION = 'ROW END' THEN 1 ELSE 0 END, COLLATION_NAME
+           CASE WHEN GENERATION_EXPRESSION = 'ROW END' THEN 1 ELSE 0 END, COLLATION_NAME, CHARACTER_SET_NAME
       FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
      ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
@@ -79,6 +81,14 @@ const SEES_ALL: &str = "
 /// True if names of tables are compared as files are, letter by letter (0).
 const LETTERS: &str = "SELECT @@lower_case_table_names";
 
+/// A table that nobody has: an account that may read the whole database is told so, any other that
+/// it may not read it. Rights of every origin count, those of a role too.
+const NOWHERE: &str = "SELECT 1 FROM probity_nowhere LIMIT 0";
+/// The number of the error for a table that is not there.
+const ABSENT: u16 = 1146;
+/// The numbers of the errors for a table and a column that the account has no right to.
+const DENIED: [u16; 2] = [1142, 1143];
+
 /// When tables were changed, and triggers made, which change no table.
 const VERSION: &str = r"
     SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
@@ -93,6 +103,14 @@ const VERSION: &str = r"
 const CROSSING_KEYS: &str = "
     SELECT ID, CAST(TYPE AS CHAR), 0, UNIX_TIMESTAMP() FROM information_schema.INNODB_SYS_FOREIGN
      WHERE BINARY SUBSTRING_INDEX(FOR_NAME, '/', 1) <> BINARY SUBSTRING_INDEX(REF_NAME, '/', 1)";
+
+/// An answer of the server that tells of the rights of the account.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    Done,
+    Absent,
+    Denied,
+}
 
 /// Takes the columns of a version out of the primary key.
 ///
@@ -109,7 +127,8 @@ fn cut_versions(table: &mut CatalogTable, end: &String) {
 }
 
 impl Mysql {
-    pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
+    /// Returns the tables without their columns.
+    fn read_tables(&mut self) -> Result<Catalog, DatabaseError> {
         let mut catalog = Catalog::new();
         let sees_all = self.query(SEES_ALL, &[])?.concat() != [Value::Int(0)];
         let any_letters = self.query(LETTERS, &[])?.concat() != [Value::Int(0)];
@@ -128,7 +147,16 @@ impl Mysql {
                 catalog.insert(name.to_string(), table);
             }
         }
+        if !sees_all {
+            self.note_hidden(&mut catalog)?;
+        }
+        Ok(catalog)
+    }
+
+    pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let mut catalog = self.read_tables()?;
         let mut ends = BTreeMap::new();
+        self.twins.clear();
         for row in self.query(COLUMNS, &[])? {
             let [
                 table,
@@ -139,10 +167,12 @@ impl Mysql {
                 filled,
                 is_end,
                 collation,
+                letters,
             ] = row.as_slice()
             else {
                 continue;
             };
+            self.twins.note((table, name), letters);
             if *is_end == Value::Int(1) {
                 ends.insert(table.to_string(), name.to_string());
             }
@@ -163,6 +193,8 @@ impl Mysql {
                     base: None,
                     members: members(&declared.to_string()),
                     collation: (!collation.is_null()).then(|| collation.to_string()),
+                    times: Times::of_mariadb(&declared.to_string()),
+                    structure: Structure::Single,
                 });
             }
         }
@@ -178,6 +210,42 @@ impl Mysql {
         self.read_foreign_keys(&mut catalog)?;
         self.read_referrers(&mut catalog)?;
         Ok(catalog)
+    }
+
+    /// Notes the tables of which the account does not see all columns and keys: `information_schema`
+    /// leaves out those that it has no right to, and says nothing.
+    fn note_hidden(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        if self.answer_to(NOWHERE)? == Answer::Absent {
+            return Ok(());
+        }
+        for (name, table) in catalog.iter_mut() {
+            let name = Dialect::Mysql.quote(name);
+            // The first takes the right to each column, the INVISIBLE ones too. The second takes a right
+            // to the table, without which its foreign keys are not shown.
+            for sql in [
+                format!("SELECT * FROM {name} LIMIT 0"),
+                format!("SHOW CREATE TABLE {name}"),
+            ] {
+                if self.answer_to(&sql)? == Answer::Denied {
+                    table.properties.push(Property::HidesColumns);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a statement whose rows do not matter. It is not prepared: the statements that are kept
+    /// are those of operations.
+    fn answer_to(&mut self, sql: &str) -> Result<Answer, DatabaseError> {
+        match self.connection.query_drop(sql) {
+            Ok(()) => Ok(Answer::Done),
+            Err(mysql::Error::MySqlError(error)) if error.code == ABSENT => Ok(Answer::Absent),
+            Err(mysql::Error::MySqlError(error)) if DENIED.contains(&error.code) => {
+                Ok(Answer::Denied)
+            }
+            Err(error) => Err(refused(error)),
+        }
     }
 
     fn read_constraints(

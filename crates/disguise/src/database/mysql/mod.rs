@@ -2,6 +2,7 @@
 
 mod catalog;
 mod settings;
+mod twins;
 
 use std::ops::ControlFlow;
 
@@ -10,6 +11,7 @@ use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
 use self::settings::settle;
+use self::twins::{Checked, Twins};
 use super::opening::{
     ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
 };
@@ -34,6 +36,8 @@ pub struct Mysql {
     version: i64,
     /// True if the account may read the foreign keys of all databases, once that was tried.
     reads_all_keys: Option<bool>,
+    /// The columns of the catalog in which several texts may be one in Unicode.
+    twins: Twins,
 }
 
 impl Mysql {
@@ -100,7 +104,18 @@ impl Mysql {
             mariadb,
             version: 0,
             reads_all_keys: None,
+            twins: Twins::default(),
         })
+    }
+
+    /// Returns a query with a check of each text that it reads, if it reads columns in which
+    /// several texts may be one in Unicode.
+    fn checked(&mut self, sql: &str) -> Result<Option<Checked>, DatabaseError> {
+        if self.twins.is_empty() || !sql.starts_with("SELECT ") {
+            return Ok(None);
+        }
+        let statement = self.connection.prep(sql).map_err(refused)?;
+        Ok(self.twins.checked(sql, &statement.columns()))
     }
 }
 
@@ -163,13 +178,21 @@ impl Database for Mysql {
         parameters: &[Value],
         each: &mut dyn FnMut(Vec<Value>) -> ControlFlow<()>,
     ) -> Result<(), DatabaseError> {
+        let checked = self.checked(sql)?;
+        let (sql, checks) = checked
+            .as_ref()
+            .map_or((sql, 0), |it| (&it.sql, it.checks()));
         let mut rows = self
             .connection
             .exec_iter(sql, bound(parameters))
             .map_err(refused)?;
-        let columns: Vec<mysql::Column> = rows.columns().as_ref().to_vec();
+        let columns = rows.columns();
+        let columns: Vec<mysql::Column> = columns.as_ref().iter().skip(checks).cloned().collect();
         for row in rows.by_ref() {
-            let values = row.map_err(refused)?.unwrap_raw();
+            let mut values = row.map_err(refused)?.unwrap_raw();
+            if let Some(checked) = &checked {
+                checked.refuse_twins(&mut values)?;
+            }
             let read: Result<Vec<Value>, DatabaseError> = columns
                 .iter()
                 .zip(values)
@@ -209,7 +232,8 @@ impl Database for Mysql {
     }
 
     fn returns_deleted(&self) -> bool {
-        self.mariadb
+        // What such a statement returns is not checked.
+        self.mariadb && self.twins.is_empty()
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
@@ -317,6 +341,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 // NOT NULL, foreign keys, CHECK, and values that do not fit.
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
                 1264 | 1265 | 1292 | 1365 | 1366 | 1406 | 1411 | 1416 | 1690 | 4038 => Constraint,
+                // Without a partition, of mixed collations, or of a type that is not converted.
+                1526 | 1267 | 1271 | 4078 => Constraint,
                 1205 => Busy,
                 1020 | 1213 => Conflict,
                 1146 => Absent,

@@ -27,9 +27,10 @@ const SETTINGS: &str = "SET NAMES utf8mb4, \
      SESSION group_concat_max_len = 1048576";
 const SERIALIZABLE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
 
-/// Settings of `MariaDB` alone. Long lists would become joins that lose the index.
-const MARIADB_SETTINGS: &str =
-    "SET SESSION in_predicate_conversion_threshold = 0, SESSION check_constraint_checks = 1";
+/// Settings of `MariaDB` alone. Long lists would become joins that lose the index; and of a table with
+/// versions, rows are those of now.
+const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 0, SESSION check_constraint_checks = 1, \
+     SESSION system_versioning_asof = DEFAULT";
 
 /// Makes the settings of a connection. Returns whether the server is `MariaDB`.
 pub(super) fn settle(connection: &mut Conn) -> Result<bool, DatabaseError> {

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Postgres;
 use crate::database::{
     Catalog, Column, Database as _, DatabaseError, ForeignKey, LateElsewhere, Matching, OnDelete,
-    OnUpdate, Property, Referrer, note_constraints, note_primary_keys, note_triggers,
+    OnUpdate, Property, Referrer, Structure, note_constraints, note_primary_keys, note_triggers,
     note_unique_keys,
 };
 
@@ -59,7 +59,8 @@ const COLUMNS: &str = concat!("
            row_security_active(c.oid)::text,
            CASE WHEN y.typtype = 'd' THEN ", under_domain!("format_type(d.base, d.modifier)::text"), " END,
            (SELECT (quote_ident(n.nspname) || '.' || quote_ident(l.collname))::text
-              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation)
+              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation),
+           (CASE WHEN y.typtype = 'd' THEN ", under_domain!("o.typtype"), " ELSE y.typtype END = 'c')::text
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type y ON y.oid = a.atttypid
      WHERE c.relkind IN ('r', 'p') AND ", named!("c"), "
        AND NOT EXISTS (SELECT FROM pg_class w WHERE c.relispartition AND w.oid = pg_partition_root(c.oid)
@@ -250,6 +251,7 @@ impl Postgres {
                 hides,
                 base,
                 collation,
+                composed,
             ] = row.as_slice()
             else {
                 continue;
@@ -262,6 +264,12 @@ impl Postgres {
                 base: (!base.is_null()).then(|| base.to_string()),
                 members: Vec::new(),
                 collation: (!collation.is_null()).then(|| collation.to_string()),
+                times: None,
+                structure: if composed.to_string() == "true" {
+                    Structure::Composed
+                } else {
+                    Structure::Single
+                },
             };
             let table = catalog.entry(table.to_string()).or_default();
             if numbered.to_string() == "true" {

@@ -1,6 +1,7 @@
 //! `PostgreSQL`, through its synchronous client; the client's runtime stays inside it.
 
 mod catalog;
+mod reading;
 mod settings;
 
 use std::collections::HashMap;
@@ -10,8 +11,9 @@ use std::ops::ControlFlow;
 
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
-use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
+use postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
+use self::reading::{Readable, Texts};
 use self::settings::settle;
 use super::opening::{
     ACCEPT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, opening_wait, within,
@@ -36,8 +38,14 @@ const WRONG_VALUE: &str = "invalid value for option";
 const POLICIES: &str = "check_enable_rls";
 
 /// The codes of what a trigger raises, and of a text that is none of its type, as of queries and
-/// paths: it is the row that is refused, as by a constraint.
-const OF_THE_ROW: [&str; 3] = ["P0001", "P0004", "42601"];
+/// paths: it is the row that is refused, as by a constraint. So are a value that is too long for an
+/// index, one that only the server may give, and one of a type that takes no input.
+const OF_THE_ROW: [&str; 4] = ["42601", "54000", "428C9", "0A000"];
+
+/// The codes of names that are not there: of a table, function, schema, type or role. Those of a
+/// statement were looked up when it was prepared, so that it is a value that names one (`regclass`
+/// and its like), or what a trigger does.
+const OF_NAMES: [&str; 4] = ["42P01", "42883", "3F000", "42704"];
 
 /// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
@@ -47,6 +55,9 @@ pub struct Postgres {
     client: Client,
     config: Config,
     statements: HashMap<String, Statement>,
+    /// Queries kept, in the form in which their answers are read.
+    queries: HashMap<String, Readable>,
+    texts: Texts,
     /// The savepoint of a statement that was tried is still there.
     has_savepoint: bool,
     /// False once the catalog was found to have nothing that is put off to the commit.
@@ -94,11 +105,13 @@ impl Postgres {
     /// Logs in and makes the settings of every connection.
     fn settled(config: Config) -> Result<Self, DatabaseError> {
         let mut client = config.connect(NoTls).map_err(unconnected)?;
-        settle(&mut client)?;
+        let texts = settle(&mut client)?;
         Ok(Self {
             client,
             config,
             statements: HashMap::new(),
+            queries: HashMap::new(),
+            texts,
             has_savepoint: false,
             may_defer: true,
         })
@@ -109,58 +122,63 @@ impl Postgres {
             return Ok(statement.clone());
         }
         let statement = self.client.prepare(&numbered(sql)).map_err(refused)?;
-        self.keep(sql.to_owned(), &statement);
-        Ok(statement)
-    }
-
-    /// Prepares the query with every column of a type that is not read directly turned into text.
-    fn readable(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
-        let key = format!("\u{1}{sql}");
-        if let Some(statement) = self.statements.get(&key) {
-            return Ok(statement.clone());
-        }
-        let plain = self.client.prepare(&numbered(sql)).map_err(refused)?;
-        let statement = if plain
-            .columns()
-            .iter()
-            .all(|column| is_direct(column.type_()))
-        {
-            plain
-        } else {
-            let width = plain.columns().len();
-            let names: Vec<String> = (0..width).map(|index| format!("c{index}")).collect();
-            let read: Vec<String> = plain
-                .columns()
-                .iter()
-                .zip(&names)
-                .map(|(column, name)| {
-                    if is_direct(column.type_()) {
-                        name.clone()
-                    } else {
-                        format!("{name}::text")
-                    }
-                })
-                .collect();
-            let wrapped = format!(
-                "WITH q({}) AS ({sql}) SELECT {} FROM q",
-                names.join(","),
-                read.join(",")
-            );
-            self.client.prepare(&numbered(&wrapped)).map_err(refused)?
-        };
-        self.keep(key, &statement);
-        Ok(statement)
-    }
-
-    fn keep(&mut self, text: String, statement: &Statement) {
         if self.statements.len() >= STATEMENTS_MAX {
             self.statements.clear();
         }
-        self.statements.insert(text, statement.clone());
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Prepares a query in a form whose answer is read without loss.
+    fn readable(&mut self, sql: &str) -> Result<Readable, DatabaseError> {
+        if let Some(query) = self.queries.get(sql) {
+            return Ok(query.clone());
+        }
+        let plain = self.client.prepare(&numbered(sql)).map_err(refused)?;
+        let query = match reading::wrapped(sql, plain.columns(), self.texts) {
+            Some((sql, checked)) => Readable {
+                statement: self.client.prepare(&numbered(&sql)).map_err(refused)?,
+                checked,
+            },
+            None => Readable::of(plain),
+        };
+        if self.queries.len() >= STATEMENTS_MAX {
+            self.queries.clear();
+        }
+        self.queries.insert(sql.to_owned(), query.clone());
+        Ok(query)
+    }
+
+    /// Runs a statement; `refused_values` makes the error of what is wrong with its values.
+    fn execute_with(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+        refused_values: fn(postgres::Error) -> DatabaseError,
+    ) -> Result<u64, DatabaseError> {
+        let defines = ["CREATE", "DROP", "ALTER"]
+            .iter()
+            .any(|word| sql.starts_with(word));
+        if parameters.is_empty() {
+            self.make_way(sql)?;
+            let done = self.client.execute(&numbered(sql), &[]).map_err(refused);
+            if defines {
+                self.forget_statements();
+            }
+            return done;
+        }
+        let statement = self.prepared(sql)?;
+        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
+        let bound: Vec<&(dyn ToSql + Sync)> =
+            bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        self.client
+            .execute(&statement, &bound)
+            .map_err(refused_values)
     }
 
     fn forget_statements(&mut self) {
         self.statements.clear();
+        self.queries.clear();
     }
 
     /// Keeps the savepoint of a statement above all others, which form a stack. A new savepoint
@@ -218,22 +236,7 @@ impl Database for Postgres {
     }
 
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
-        let defines = ["CREATE", "DROP", "ALTER"]
-            .iter()
-            .any(|word| sql.starts_with(word));
-        if parameters.is_empty() {
-            self.make_way(sql)?;
-            let done = self.client.execute(&numbered(sql), &[]).map_err(refused);
-            if defines {
-                self.forget_statements();
-            }
-            return done;
-        }
-        let statement = self.prepared(sql)?;
-        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
-        let bound: Vec<&(dyn ToSql + Sync)> =
-            bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
-        self.client.execute(&statement, &bound).map_err(refused)
+        self.execute_with(sql, parameters, refused)
     }
 
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
@@ -245,7 +248,7 @@ impl Database for Postgres {
             "SAVEPOINT probity_statement"
         })?;
         self.has_savepoint = true;
-        let done = self.execute(sql, parameters);
+        let done = self.execute_with(sql, parameters, refused_row);
         if done.is_err() {
             self.control("ROLLBACK TO probity_statement")?;
         }
@@ -256,15 +259,14 @@ impl Database for Postgres {
         if parameters.is_empty() {
             self.make_way(sql)?;
         }
-        let statement = self.readable(sql)?;
+        let query = self.readable(sql)?;
         let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> =
             bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
         // All rows at once wake the client's runtime once, not once for each.
-        let rows = self.client.query(&statement, &bound).map_err(refused)?;
-        rows.iter()
-            .map(|row| (0..row.len()).map(|index| read(row, index)).collect())
-            .collect()
+        let rows = self.client.query(&query.statement, &bound);
+        let rows = rows.map_err(refused)?;
+        rows.iter().map(|row| query.values(row)).collect()
     }
 
     fn query_each(
@@ -276,13 +278,12 @@ impl Database for Postgres {
         if parameters.is_empty() {
             self.make_way(sql)?;
         }
-        let statement = self.readable(sql)?;
+        let query = self.readable(sql)?;
         let bound = parameters.iter().map(Bound);
-        let mut rows = self.client.query_raw(&statement, bound).map_err(refused)?;
+        let rows = self.client.query_raw(&query.statement, bound);
+        let mut rows = rows.map_err(refused)?;
         while let Some(row) = rows.next().map_err(refused)? {
-            let row: Result<Vec<Value>, DatabaseError> =
-                (0..row.len()).map(|index| read(&row, index)).collect();
-            if each(row?).is_break() {
+            if each(query.values(&row)?).is_break() {
                 break;
             }
         }
@@ -405,43 +406,6 @@ impl ToSql for Bound<'_> {
     }
 }
 
-fn is_direct(of: &Type) -> bool {
-    [
-        Type::INT2,
-        Type::INT4,
-        Type::INT8,
-        Type::TEXT,
-        Type::VARCHAR,
-        Type::BYTEA,
-    ]
-    .contains(of)
-}
-
-fn read(row: &Row, index: usize) -> Result<Value, DatabaseError> {
-    let of = row
-        .columns()
-        .get(index)
-        .map_or(Type::TEXT, |column| column.type_().clone());
-    let value = match of {
-        Type::INT2 => row
-            .try_get::<_, Option<i16>>(index)
-            .map(|it| it.map(|it| Value::Int(it.into()))),
-        Type::INT4 => row
-            .try_get::<_, Option<i32>>(index)
-            .map(|it| it.map(|it| Value::Int(it.into()))),
-        Type::INT8 => row
-            .try_get::<_, Option<i64>>(index)
-            .map(|it| it.map(Value::Int)),
-        Type::BYTEA => row
-            .try_get::<_, Option<Vec<u8>>>(index)
-            .map(|it| it.map(Value::Bytes)),
-        _ => row
-            .try_get::<_, Option<String>>(index)
-            .map(|it| it.map(Value::Text)),
-    };
-    Ok(value.map_err(refused)?.unwrap_or(Value::Null))
-}
-
 /// Returns a literal whose type the server infers.
 fn quoted(value: &Value) -> String {
     match value {
@@ -493,6 +457,8 @@ fn refused(error: postgres::Error) -> DatabaseError {
         "42P01" => DatabaseErrorKind::Absent,
         // Constraints, and values that their columns do not take.
         code if code.starts_with("23") || code.starts_with("22") => DatabaseErrorKind::Constraint,
+        // A function of a trigger or a condition raised it.
+        code if code.starts_with("P0") => DatabaseErrorKind::Constraint,
         code if OF_THE_ROW.contains(&code) => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };
@@ -524,6 +490,20 @@ fn refused(error: postgres::Error) -> DatabaseError {
             meaning,
             code,
         }),
+    }
+}
+
+/// Returns the error of a statement that was prepared, and whose values may be refused.
+fn refused_row(error: postgres::Error) -> DatabaseError {
+    let names = error.code().is_some_and(|it| OF_NAMES.contains(&it.code()));
+    let refused = refused(error);
+    DatabaseError {
+        kind: if names {
+            DatabaseErrorKind::Constraint
+        } else {
+            refused.kind
+        },
+        ..refused
     }
 }
 

@@ -1,34 +1,36 @@
 //! The conditions in a statement that creates a table: `SQLite` tells of them nowhere else.
 
-/// The lexical state of the reader of a statement.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    Code,
-    /// A text or a name, up to this sign.
-    Quoted(char),
-    /// A comment to the end of the line, or to its own.
-    Line,
-    Block,
-}
+use sqlparser::dialect::SQLiteDialect;
+use sqlparser::tokenizer::{Token, Tokenizer};
 
-/// Returns the name, if any, and the condition of each CHECK in `statement`.
+use crate::database::value::Value;
+use crate::database::{Catalog, Property};
+
+/// Returns the name, if any, and the condition of each CHECK in `statement`. One that cannot be read
+/// is a condition as a whole.
 pub(super) fn of(statement: &str) -> Vec<(String, String)> {
-    let words = words(statement);
+    let Some(tokens) = tokens(statement) else {
+        return vec![(String::new(), statement.to_owned())];
+    };
     let mut found = Vec::new();
-    for (at, (start, word)) in words.iter().enumerate() {
-        if !word.eq_ignore_ascii_case("CHECK") {
-            continue;
+    // The two words before, and whether the word CHECK is the last.
+    let (mut before, mut name) = ([None, None], None);
+    let mut left = tokens.iter();
+    while let Some(token) = left.next() {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::LParen if name.is_some() => {
+                let condition = in_brackets(&mut left);
+                found.push((name.take().unwrap_or_default(), condition));
+            }
+            Token::Word(word) if is_word(token, "CHECK") && word.quote_style.is_none() => {
+                let is_named = before[0].is_some_and(|it| is_word(it, "CONSTRAINT"));
+                let named = before[1].filter(|_| is_named).map(text_of);
+                name = Some(named.unwrap_or_default());
+            }
+            _ => name = None,
         }
-        let rest = statement
-            .get(start.saturating_add(word.len())..)
-            .unwrap_or_default();
-        let Some(condition) = in_brackets(rest) else {
-            continue;
-        };
-        let before = |back: usize| at.checked_sub(back).and_then(|at| words.get(at));
-        let is_named = before(2).is_some_and(|(_, it)| it.eq_ignore_ascii_case("CONSTRAINT"));
-        let name = before(1).filter(|_| is_named).map(|(_, name)| name.clone());
-        found.push((name.unwrap_or_default(), condition.to_owned()));
+        before = [before[1], Some(token)];
     }
     found
 }
@@ -50,69 +52,67 @@ pub(super) fn leaves_halves(statement: &str) -> bool {
     has_word(statement, "FAIL")
 }
 
+/// Returns whether `statement` has a word, or cannot be read.
 fn has_word(statement: &str, word: &str) -> bool {
-    let words = words(statement);
-    words.iter().any(|(_, it)| it.eq_ignore_ascii_case(word))
+    let tokens = tokens(statement);
+    tokens.is_none_or(|tokens| tokens.iter().any(|token| is_word(token, word)))
 }
 
-/// Returns the text in the brackets at the start of `text`, without them.
-fn in_brackets(text: &str) -> Option<&str> {
-    let open = text.find(|letter: char| !letter.is_whitespace())?;
-    let inner = text.get(open..)?.strip_prefix('(')?;
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(it) if it.value.eq_ignore_ascii_case(word))
+}
+
+/// Returns a name without its quotes.
+fn text_of(token: &Token) -> String {
+    match token {
+        Token::Word(word) => word.value.clone(),
+        Token::SingleQuotedString(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the text up to the bracket that closes the one before, without it.
+fn in_brackets<'t>(tokens: &mut impl Iterator<Item = &'t Token>) -> String {
     let mut depth: usize = 1;
-    for (place, letter, part) in read(inner) {
-        match (part, letter) {
-            (Part::Code, '(') => depth = depth.saturating_add(1),
-            (Part::Code, ')') => depth = depth.saturating_sub(1),
+    let inner = tokens.take_while(|token| {
+        match token {
+            Token::LParen => depth = depth.saturating_add(1),
+            Token::RParen => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth == 0 {
-            return inner.get(..place);
-        }
-    }
-    None
+        depth > 0
+    });
+    inner.map(ToString::to_string).collect()
 }
 
-/// Returns the words outside of texts and comments with their places, and names without their
-/// quotes.
-fn words(text: &str) -> Vec<(usize, String)> {
-    let mut words: Vec<(usize, String)> = Vec::new();
-    let mut is_open = false;
-    for (place, letter, part) in read(text) {
-        let is_name = matches!(part, Part::Quoted('"' | '`' | ']'));
-        let is_word = part == Part::Code && (letter.is_alphanumeric() || letter == '_');
-        let is_kept = is_word || (is_name && !matches!(letter, '"' | '`' | '[' | ']'));
-        match words.last_mut() {
-            Some((_, word)) if is_kept && is_open => word.push(letter),
-            _ if is_kept => words.push((place, letter.to_string())),
-            _ => {}
-        }
-        is_open = is_kept;
-    }
-    words
+/// Returns the words, texts, signs and comments of a statement, as they are written.
+fn tokens(statement: &str) -> Option<Vec<Token>> {
+    let tokenizer = Tokenizer::new(&SQLiteDialect {}, statement);
+    tokenizer.with_unescape(false).tokenize().ok()
 }
 
-/// Returns each letter with its place and its lexical state.
-fn read(text: &str) -> impl Iterator<Item = (usize, char, Part)> {
-    let mut part = Part::Code;
-    let mut last = ' ';
-    text.char_indices().map(move |(place, letter)| {
-        let of = match (part, letter) {
-            (Part::Code, '\'' | '"' | '`') => Part::Quoted(letter),
-            (Part::Code, '[') => Part::Quoted(']'),
-            (Part::Code, '-') if last == '-' => Part::Line,
-            (Part::Code, '*') if last == '/' => Part::Block,
-            (part, _) => part,
+/// Notes the tables whose rows a virtual table finds by their place, as a full-text index does
+/// (`content=`), where no column holds the place.
+pub(super) fn note_places(catalog: &mut Catalog, made: &[Vec<Value>]) {
+    let made = made.iter().flatten().map(Value::to_string);
+    let made: Vec<String> = made.map(|sql| sql.to_ascii_lowercase()).collect();
+    for (name, table) in catalog.iter_mut() {
+        let is_place = |key: &String| {
+            let column = table.column(key);
+            column.is_some_and(|it| it.declared.eq_ignore_ascii_case("INTEGER"))
         };
-        part = match (part, letter) {
-            (Part::Quoted(end), letter) if letter == end => Part::Code,
-            (Part::Line, '\n') => Part::Code,
-            (Part::Block, '/') if last == '*' => Part::Code,
-            _ => of,
+        let has_place = matches!(table.primary_key.as_slice(), [key] if is_place(key));
+        let name = name.to_ascii_lowercase();
+        let finds = |sql: &String| {
+            let content = sql.split_once("content").map_or("", |(_, rest)| rest);
+            content
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .any(|word| word == name)
         };
-        last = letter;
-        (place, letter, of)
-    })
+        if !has_place && made.iter().any(finds) {
+            table.properties.push(Property::FoundByPlace);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -124,12 +124,15 @@ mod tests {
         let statement = r#"CREATE TABLE "check" (id INTEGER PRIMARY KEY, -- CHECK (no)
             a TEXT CHECK (a IN ('x)', "y") AND (length(a) > 0)) DEFAULT 'CHECK (x)',
             /* CHECK (neither) */ b INT, CONSTRAINT "age of b" CHECK(b > 17), CONSTRAINT c check
-            (c), [check] TEXT)"#;
+            (c), [check] TEXT, d INT CHECK/* of d */(d/*/*/*2 > 0), e INT CHECK -- of e
+            (e <> 'it''s )'))"#;
         let found = of(statement);
         let expected = [
             ("", "a IN ('x)', \"y\") AND (length(a) > 0)"),
             ("age of b", "b > 17"),
             ("c", "c"),
+            ("", "d/*/*/*2 > 0"),
+            ("", "e <> 'it''s )'"),
         ];
         let expected = expected.map(|(name, it)| (name.to_owned(), it.to_owned()));
         assert_eq!(found, expected);

@@ -3,10 +3,32 @@
 
 use rusqlite::ErrorCode;
 
-use super::{Sqlite, checks};
-use crate::database::{CatalogTable, Dialect, ForeignKey, Matching, OnDelete, OnUpdate};
+use super::{ROW_PLACE, Sqlite, checks};
+use crate::database::{CatalogTable, Column, Dialect, ForeignKey, Matching, OnDelete, OnUpdate};
 
 impl Sqlite {
+    pub(super) fn is_strict(&self, name: &str) -> rusqlite::Result<bool> {
+        let sql = "SELECT strict FROM pragma_table_list(?) WHERE schema = 'main'";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.query_row([name], |row| row.get(0))
+    }
+
+    /// Returns the name of a row's place, where rows of the table have one.
+    pub(super) fn row_place(
+        &self,
+        name: &str,
+        table: &CatalogTable,
+    ) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'";
+        let without_rowid: bool = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([name], |row| row.get(0))?;
+        let taken = |column: &Column| column.name.eq_ignore_ascii_case(ROW_PLACE);
+        let has = !without_rowid && !table.columns.iter().any(taken);
+        Ok(has.then(|| ROW_PLACE.to_owned()))
+    }
+
     /// Returns the declared foreign keys of a table.
     pub(super) fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {
         let mut statement = self.connection.prepare(

@@ -2,6 +2,7 @@
 
 mod checks;
 mod keys;
+mod utf16;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,9 +12,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
+use self::utf16::Order;
 use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    Property, Rule, Said, Words, spoken_of,
+    Property, Rule, Said, Structure, Words, spoken_of,
 };
 use crate::database::value::Value;
 
@@ -46,6 +48,9 @@ pub struct Sqlite {
     /// True if a trigger may refuse a row and leave what its statement did before
     /// (`RAISE(FAIL)`).
     leaves_halves: bool,
+    /// The order of bytes in a file whose texts are UTF-16: what is no UTF-16 there is read as
+    /// another text.
+    utf16: Option<Order>,
 }
 
 impl Sqlite {
@@ -83,9 +88,13 @@ impl Sqlite {
             .pragma_update(None, "secure_delete", "ON")
             .map_err(refused)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        let encoding: String = connection
+            .query_row("PRAGMA encoding", [], |row| row.get(0))
+            .map_err(refused)?;
         Ok(Self {
             connection,
             leaves_halves: false,
+            utf16: Order::of(&encoding),
         })
     }
 
@@ -166,6 +175,7 @@ impl Sqlite {
 
     fn table(&self, name: &str) -> rusqlite::Result<CatalogTable> {
         let mut table = CatalogTable::default();
+        let is_strict = self.is_strict(name)?;
         let mut keys: Vec<(i64, String)> = Vec::new();
         let mut statement = self.connection.prepare(
             "SELECT name, type, \"notnull\", pk, dflt_value IS NOT NULL FROM pragma_table_info(?)",
@@ -177,16 +187,21 @@ impl Sqlite {
             if position > 0 {
                 keys.push((position, column.clone()));
             }
+            let declared: String = row.get(1)?;
+            // In a strict table it keeps every value as it is; elsewhere it is a word like others.
+            let has_none = is_strict && declared.eq_ignore_ascii_case("ANY");
             let nullable = row.get::<_, i64>(2)? == 0;
             let has_default = row.get::<_, i64>(4)? == 1;
             table.columns.push(Column {
                 name: column,
-                declared: row.get(1)?,
+                declared: if has_none { String::new() } else { declared },
                 nullable,
                 has_default,
                 base: None,
                 members: Vec::new(),
                 collation: None,
+                times: None,
+                structure: Structure::Single,
             });
         }
         table.row_place = self.row_place(name, &table)?;
@@ -270,17 +285,6 @@ impl Sqlite {
         let mut statement = self.connection.prepare_cached(sql)?;
         statement.query_row([name], |row| row.get(0))
     }
-
-    fn row_place(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Option<String>> {
-        let sql = "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'";
-        let without_rowid: bool = self
-            .connection
-            .prepare_cached(sql)?
-            .query_row([name], |row| row.get(0))?;
-        let taken = |column: &Column| column.name.eq_ignore_ascii_case(ROW_PLACE);
-        let has = !without_rowid && !table.columns.iter().any(taken);
-        Ok(has.then(|| ROW_PLACE.to_owned()))
-    }
 }
 
 impl Database for Sqlite {
@@ -350,17 +354,27 @@ impl Database for Sqlite {
     ) -> Result<(), DatabaseError> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         let width = statement.column_count();
+        let order = self.utf16.filter(|_| utf16::is_read(sql));
+        if order.is_some() {
+            let sql = utf16::with_bytes(sql, &statement.column_names().collect::<Vec<_>>());
+            statement = self.connection.prepare_cached(&sql).map_err(refused)?;
+        }
         let mut rows = statement
             .query(params_from_iter(parameters))
             .map_err(refused)?;
         while let Some(row) = rows.next().map_err(refused)? {
+            let name = |index| row.as_ref().column_name(index).unwrap_or_default();
             let mut values = Vec::with_capacity(width);
             for index in 0..width {
                 let value = read(row.get_ref(index).map_err(refused)?);
-                values.push(value.ok_or_else(|| {
-                    let name = row.as_ref().column_name(index);
-                    DatabaseError::of_bytes_in(name.unwrap_or_default())
-                })?);
+                let value = value.ok_or_else(|| DatabaseError::of_bytes_in(name(index)))?;
+                if let (Some(order), Value::Text(text)) = (order, &value) {
+                    let bytes = row.get_ref(width.saturating_add(index));
+                    if !order.is_of(text, bytes.map_err(refused)?) {
+                        return Err(DatabaseError::of_twin_in(None, name(index)));
+                    }
+                }
+                values.push(value);
             }
             if each(values).is_break() {
                 break;
@@ -370,8 +384,9 @@ impl Database for Sqlite {
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        // Virtual tables have no rows of their own, and are read by modules that need not be there.
         let names = self.query(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage <> 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
             &[],
         )?;
         let mut catalog = Catalog::new();
@@ -382,6 +397,8 @@ impl Database for Sqlite {
             }
         }
         fit_foreign_keys(&mut catalog);
+        let indexes = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND rootpage = 0";
+        checks::note_places(&mut catalog, &self.query(indexes, &[])?);
         let triggers = "SELECT tbl_name, name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY tbl_name, name";
         self.leaves_halves = false;
         for row in self.query(triggers, &[])? {
@@ -416,7 +433,8 @@ impl Database for Sqlite {
     }
 
     fn returns_deleted(&self) -> bool {
-        true
+        // What such a statement returns is not checked.
+        self.utf16.is_none()
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
@@ -504,8 +522,12 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
             rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY
             | rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE
             | rusqlite::ffi::SQLITE_CONSTRAINT_ROWID => DatabaseErrorKind::Unique,
+            // A function of an index or a condition, as of a text that is no JSON.
+            rusqlite::ffi::SQLITE_ERROR => DatabaseErrorKind::Constraint,
             _ => match failure.code {
-                ErrorCode::ConstraintViolation => DatabaseErrorKind::Constraint,
+                ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
+                    DatabaseErrorKind::Constraint
+                }
                 ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => DatabaseErrorKind::Busy,
                 _ => DatabaseErrorKind::Other,
             },

@@ -19,7 +19,7 @@ use crate::records::day::Day;
 use crate::records::hold::cohort;
 use crate::records::section::Origin;
 use crate::records::stored::{Stage, Stored};
-use crate::records::{concerned, deadline, store};
+use crate::records::{concerned, deadline, placeholder_succession, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::Kind;
 use crate::spec::redact::Redactors;
@@ -153,6 +153,8 @@ impl<'a> Applier<'a> {
     ) -> Result<Applied, Error> {
         self.notes.forget(forgotten, &self.principals)?;
         note_unawaited(self.database, self.live, &mut self.notes)?;
+        let named = self.placeholders_named();
+        placeholder_succession::mark(self.database, &named)?;
         let is_placeholder = |owner: &&Vec<u8>| matches!(self.principals.known.get(*owner), Some((_, it)) if !it.is_person());
         let placeholders: Vec<&Vec<u8>> = self.notes.bags.keys().filter(is_placeholder).collect();
         let fleeting = deadline::fleeting(self.database, &placeholders)?;

@@ -78,6 +78,21 @@ impl Applier<'_> {
     }
 }
 
+impl Applier<'_> {
+    /// Returns the placeholders that the records name beside their people.
+    pub(super) fn placeholders_named(&self) -> BTreeSet<Fingerprint> {
+        let named = self.notes.bags.values().flat_map(|bag| bag.named.values());
+        let named: BTreeSet<Fingerprint> = named.copied().collect();
+        if named.is_empty() {
+            return named;
+        }
+        let known = self.principals.known.values();
+        let placeholders = known.filter(|(_, standing)| !standing.is_person());
+        let keys = placeholders.map(|(public, _)| fingerprint(self.salt, public));
+        keys.filter(|key| named.contains(key)).collect()
+    }
+}
+
 impl RowPicker<'_, '_> {
     /// Returns for each row that goes whom it names. Of rows that name their owner alone there is
     /// nobody to tell of.

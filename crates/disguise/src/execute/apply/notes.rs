@@ -74,9 +74,8 @@ impl Notes {
         mut change: Change,
     ) -> Result<(), Error> {
         self.noted = self.noted.saturating_add(change.rows());
-        let table = table.name.clone();
         let bag = self.bag_of(principal)?;
-        let same = |section: &&mut Section| section.step == number && section.table == table;
+        let same = |section: &&mut Section| section.step == number && section.table == table.name;
         // A step writes at most a few kinds of sections: for each column and for whole rows.
         let mut candidates = bag
             .sections
@@ -85,11 +84,7 @@ impl Notes {
             .take(SECTIONS_A_STEP_MAX)
             .filter(same);
         if !candidates.any(|section| joins(&mut section.change, &mut change)) {
-            bag.sections.push(Section {
-                step: number,
-                table,
-                change,
-            });
+            bag.sections.push(Section::new(number, table, change));
         }
         Ok(())
     }

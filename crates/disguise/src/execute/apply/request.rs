@@ -31,13 +31,29 @@ pub struct ApplyRequest<'a> {
 impl ApplyRequest<'_> {
     /// Returns the day on which its records end.
     pub(crate) fn end(&self) -> Result<Day, Error> {
+        self.end_after(self.time)
+    }
+
+    /// Returns the day on which its records end, if it begins at `time`.
+    pub(crate) fn end_after(&self, time: Timestamp) -> Result<Day, Error> {
         match self.expires {
             None => Ok(Day::NEVER),
-            Some(end) if end > self.time => Ok(Day::not_before(end)),
+            Some(end) if end > time => Ok(Day::not_before(end)),
             Some(_) => Err(Error::Value {
                 what: "a disguise cannot end before it begins".to_owned(),
             }),
         }
+    }
+
+    /// Refuses to hide more rows at `time` if no reveal would bring them back any more.
+    pub(crate) fn refuse_over(&self, time: Timestamp) -> Result<(), Error> {
+        if self.expires.is_none_or(|end| end > time) {
+            return Ok(());
+        }
+        Err(Error::Value {
+            what: "the disguise has ended by now, and no reveal would bring back what is still to be hidden: cancel it"
+                .to_owned(),
+        })
     }
 }
 

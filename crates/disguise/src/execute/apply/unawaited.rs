@@ -57,10 +57,12 @@ pub(super) fn note_unawaited(
     for ((principal, table, columns), keys) in found.0 {
         let keys = keys.into_values().collect();
         let bag = notes.bag_of(principal)?;
+        let shape = live.shape(&table);
         bag.unawaited.push(Unawaited {
             table,
             columns,
             keys,
+            shape,
         });
     }
     Ok(())

@@ -169,18 +169,13 @@ impl<'a> Circles<'_, 'a> {
             Change::Copied { rows, .. } => rows.retain(|it| !back.contains(&encoded(&it.row))),
             Change::Modified { .. } | Change::Decorrelated { .. } => {}
         }
-        let (index, step, table) = (*index, section.step, section.table.clone());
+        let (index, step) = (*index, section.step);
         for it in &group.rows {
             let missing = lacking(group.table, &group.columns, &it.original, &it.row);
             for change in missing {
                 let owners = &mut self.work.owners;
                 let home = owners.others.home(owners.database, index, &change)?;
-                let section = Section {
-                    step,
-                    table: table.clone(),
-                    change,
-                };
-                due.push((home, section));
+                due.push((home, Section::new(step, group.table, change)));
             }
         }
         Ok(())
@@ -211,7 +206,7 @@ impl<'a> Circles<'_, 'a> {
             let Some(table) = live.table(&section.table) else {
                 continue;
             };
-            if !fits(table, &section.change) {
+            if !fits(table, section) {
                 continue;
             }
             let Some((columns, gone)) = self.gone(table, &section.change, &mut met)? else {

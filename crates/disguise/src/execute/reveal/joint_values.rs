@@ -15,6 +15,7 @@ use crate::records::section::{Change, Modified, Section};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::encoded;
+use crate::statements::stored::is_same;
 
 /// The values of a column on their way back.
 struct Column {
@@ -101,16 +102,17 @@ impl Values<'_, '_> {
             };
             for (index, row) in rows.iter().enumerate() {
                 let now = current.get(&encoded(&row.identity));
-                let is_covered = now.is_some_and(|now| is_covered(now, place, row));
+                let is_covered = now.is_some_and(|now| is_covered(now, place, (table, name), row));
+                let is = |one, other| is_same(table, name, one, other);
                 match within_reach(now, (table, row), (place, false), &moved, barred) {
                     Err(KeptReason::Absent)
                         if self.owners.people.is_of_gone_account(table, row) => {}
                     Err(reason) => column.kept.push((row.clone(), reason)),
                     Ok(_) if is_covered => column.kept.push((row.clone(), KeptReason::Covered)),
-                    Ok(now) if now.same(&row.after) => {
+                    Ok(now) if is(now, &row.after) => {
                         column.ready.insert(index, row.clone());
                     }
-                    Ok(now) if now.same(&row.before) || row.before.same(&row.after) => {}
+                    Ok(now) if is(now, &row.before) || is(&row.before, &row.after) => {}
                     Ok(_) => column.kept.push((row.clone(), KeptReason::Changed)),
                 }
             }
@@ -178,7 +180,7 @@ pub(super) fn alike(live: &ResolvedSchema, sections: &[(usize, Section)]) -> usi
             || (table.name == pseudo.table && column == pseudo.id);
         let mut both = of.iter().zip(rows);
         section.table == first.table
-            && fits(table, &section.change)
+            && fits(table, section)
             && !names_row
             && of.len() == rows.len()
             && both.all(|(one, other)| one.identity == other.identity)

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::row::encoded;
+use crate::statements::stored::is_same;
 
 /// The location of the record of one layer of a cell.
 #[derive(Clone, Copy)]
@@ -70,9 +71,19 @@ impl Layers<'_> {
                 let Some(record) = modified(due, section, row).cloned() else {
                     continue;
                 };
-                if !self.carry_note(opened, due, (section, *newer), &record) {
+                if self.is_of_another_family(opened, due, (place, *newer), &record.before)
+                    || !self.carry_note(opened, due, (section, *newer), &record)
+                {
                     continue;
                 }
+                let of = due.get(section).map(|(_, it)| it);
+                let table = of.and_then(|it| self.live.table(&it.table));
+                let column = of.and_then(Section::values);
+                let column = column.map(|(column, _)| column.to_owned());
+                let is = |one: &Value, other: &Value| match (table, &column) {
+                    (Some(table), Some(column)) => is_same(table, column, one, other),
+                    _ => one.same(other),
+                };
                 let next = match *newer {
                     Place::Due(section, row) => modified(due, section, row),
                     Place::Held(open, section, row) => opened.get_mut(open).and_then(|it| {
@@ -81,7 +92,7 @@ impl Layers<'_> {
                     }),
                 };
                 match next {
-                    Some(next) if next.before.same(&record.after) => next.before = record.before,
+                    Some(next) if is(&next.before, &record.after) => next.before = record.before,
                     // Equal times give no order: the values decide.
                     _ if age.time == later.time => continue,
                     _ => covered.extend(alone(due, section, record)),
@@ -91,6 +102,24 @@ impl Layers<'_> {
         }
         drop_rows(due, &done);
         Ok(covered)
+    }
+
+    /// Returns whether the column had a type of another family when the newer layer hid its value: in
+    /// that record the value would count as one of the new type. Each layer keeps its value then.
+    fn is_of_another_family(
+        &self,
+        opened: &[Open<'_>],
+        due: &Sections,
+        (lower, upper): (Place, Place),
+        value: &Value,
+    ) -> bool {
+        let column = |place| {
+            let section = section(opened, due, place)?;
+            let (column, _) = section.values()?;
+            section.shape.column(column)
+        };
+        let dialect = self.database.dialect();
+        column(upper).is_some_and(|is| is.awaits_update(dialect, column(lower), value))
     }
 
     /// Notes whom the value of a record names where the record of the next newer layer lies, if it
@@ -143,7 +172,7 @@ impl Layers<'_> {
             if let Some((section, doubt)) = doubt(opened, due, (number, by_age))
                 && let Some((column, _)) = section.values()
                 && let Some(table) = self.live.table(&section.table)
-                && fits(table, &section.change)
+                && fits(table, section)
             {
                 let of_column = doubts
                     .entry((&table.name, column))
@@ -355,6 +384,7 @@ fn alone(due: &Sections, section: usize, record: Modified) -> Option<(usize, Sec
         step: section.step,
         table: section.table.clone(),
         change,
+        shape: section.shape.clone(),
     };
     Some((*open, alone))
 }

@@ -1,13 +1,14 @@
 //! Placeholders that leave the users table, each with its successor, and those that cannot go yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::{Going, Placeholders};
 use super::{Due, Open};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
-use crate::records::registry;
+use crate::records::succession::{Fingerprint, fingerprint};
+use crate::records::{placeholder_succession, registry};
 
 impl Placeholders<'_, '_> {
     /// Returns the placeholders that missing rows of others may need, and whose accounts lie in
@@ -98,6 +99,7 @@ impl Placeholders<'_, '_> {
         }
         let stays = self.let_go(&mut going)?;
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
+        self.note_successors(&going)?;
         registry::unregister(self.work.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
         self.work.people.cleared.extend(gone.iter().cloned());
@@ -107,5 +109,22 @@ impl Placeholders<'_, '_> {
             link.retained |= stays.retained.contains(&name);
         }
         Ok(waiting || !stays.waiting.is_empty())
+    }
+
+    /// Notes who takes the place of placeholders, for hidden rows of others that name these.
+    fn note_successors(&mut self, going: &[Going]) -> Result<(), Error> {
+        let noted = going.iter().filter_map(|(id, target)| {
+            let is_placeholder = target.principal() != self.work.people.person.0;
+            let successor = (self.key(target)?, target.clone());
+            Some((self.key(id)?, (successor, is_placeholder)))
+        });
+        let noted: BTreeMap<_, _> = noted.collect();
+        placeholder_succession::put(self.work.database, &noted)
+    }
+
+    /// Returns the fingerprint of the key of the person or of a placeholder of theirs.
+    fn key(&self, id: &Value) -> Option<Fingerprint> {
+        let public = self.work.people.key_of(&id.principal())?;
+        Some(fingerprint(self.work.salt, &public))
     }
 }

@@ -296,13 +296,14 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Returns why no row of the change can go back: a table or column is gone, or the key changed.
-fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
+/// Returns why no row of the section can go back: a table or column is gone, it has no
+/// transactions, or the key changed, or the family of a column's type.
+fn unfit(table: Option<&ResolvedTable>, section: &Section) -> Option<KeptReason> {
     let Some(table) = table else {
         return Some(KeptReason::SchemaChanged);
     };
     let has = |column: &String| table.catalog.column(column).is_some();
-    let (there, known) = match change {
+    let (there, known) = match &section.change {
         Change::Removed { columns, .. } | Change::Copied { columns, .. } => {
             (columns.iter().all(has), !table.identity.is_empty())
         }
@@ -314,15 +315,18 @@ fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
         } => (has(column), *identity == table.identity),
     };
     match (there, known) {
+        _ if !table.catalog.is_transactional => Some(KeptReason::WithoutTransactions),
         (false, _) => Some(KeptReason::SchemaChanged),
         (true, false) => Some(KeptReason::KeyChanged),
-        (true, true) => None,
+        (true, true) => section
+            .waits_by(table)
+            .map(|_column| KeptReason::KindChanged),
     }
 }
 
-/// Returns whether the table still has the columns of the change.
-fn fits(table: &ResolvedTable, change: &Change) -> bool {
-    unfit(Some(table), change).is_none()
+/// Returns whether the table still has the columns of the section, as they were.
+fn fits(table: &ResolvedTable, section: &Section) -> bool {
+    unfit(Some(table), section).is_none()
 }
 
 fn row_name(table: &ResolvedTable, identity: &[Value]) -> Vec<u8> {

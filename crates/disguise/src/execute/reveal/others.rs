@@ -10,6 +10,7 @@ use super::{Due, Open};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::placeholder_succession::{self, Successor};
 use crate::records::principal::Reach;
 use crate::records::registry;
 use crate::records::section::{Change, Modified};
@@ -136,7 +137,48 @@ impl Owners<'_, '_> {
                 self.others.replaced.insert((index, name));
             }
         }
+        self.successors(index, people, &mut nearest)?;
         Ok(nearest)
+    }
+
+    /// Adds who took the place of placeholders of others that are gone, if they are there.
+    fn successors(
+        &mut self,
+        index: usize,
+        people: &[Value],
+        nearest: &mut BTreeMap<Vec<u8>, Value>,
+    ) -> Result<(), Error> {
+        let known = self.others.named.get(index);
+        let mut gone: BTreeMap<Vec<u8>, Fingerprint> = BTreeMap::new();
+        for name in people.iter().map(Value::principal) {
+            let key = known.and_then(|it| it.get(&name)).copied();
+            let is_gone = !nearest.contains_key(&name) && !self.people.is_own(&name);
+            gone.extend(key.filter(|_| is_gone).map(|key| (name, key)));
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let keys = gone.values().copied().collect();
+        let found = placeholder_succession::successors(self.database, &keys)?;
+        let all: Vec<Value> = found.values().flatten().map(|(_, id)| id.clone()).collect();
+        let there = self.people.nearest(self.database, &all)?;
+        let account = |(key, id): &Successor| (self.people.meant(&id.principal()), *key);
+        let accounts = found.values().flatten();
+        let accounts = accounts.filter(|(_, id)| there.contains_key(&id.principal()));
+        let accounts: Vec<(Vec<u8>, Fingerprint)> = accounts.map(account).collect();
+        self.judge(accounts)?;
+        for (name, key) in gone {
+            let mut way = found.get(&key).into_iter().flatten();
+            let is_back = |(key, id): &&Successor| {
+                let account = (self.people.meant(&id.principal()), *key);
+                there.contains_key(&id.principal())
+                    && self.others.judged.get(&account) == Some(&true)
+            };
+            if let Some((_, id)) = way.find(is_back) {
+                nearest.insert(name, id.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Finds out which accounts are those of whoever had these keys.

@@ -41,6 +41,10 @@ pub enum KeptReason {
     SchemaChanged,
     /// The table has no identifying columns any more, or others than those of the record.
     KeyChanged,
+    /// The table has no transactions any more, so that nothing written there could be undone.
+    WithoutTransactions,
+    /// The type of a column is of another family than when the record was made.
+    KindChanged,
     /// A part of a record of what was hidden is missing or damaged.
     Unreadable,
     /// Other rows refer to what was to go, or be changed, with the placeholder.
@@ -69,8 +73,14 @@ impl KeptReason {
             Self::KeyChanged => {
                 "its table has no identifying columns, or others than it had: give it a primary key, or record an update"
             }
+            Self::WithoutTransactions => {
+                "its table has no transactions any more: make it one of InnoDB again (ALTER TABLE ... ENGINE = InnoDB)"
+            }
+            Self::KindChanged => {
+                "the type of a column is of another kind than it was: record an update whose sql says what the values are now, as sql = { column = \"column\" } does for what the database makes of them"
+            }
             Self::Unreadable => {
-                "a record of what it hid cannot be read: restore this table from a backup and reveal again"
+                "a record of what it hid cannot be read: insert the rows that are missing in this table from a backup, keep those that are there, and reveal again"
             }
             Self::ReferredTo => "other rows refer to it",
         }

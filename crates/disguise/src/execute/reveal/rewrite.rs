@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::row::encoded;
+use crate::statements::stored::is_same;
 use crate::statements::table::select_keys;
 
 /// The outcome for a record.
@@ -64,10 +65,7 @@ impl Values<'_, '_> {
             else {
                 continue;
             };
-            let Some(table) = live
-                .table(&section.table)
-                .filter(|it| fits(it, &section.change))
-            else {
+            let Some(table) = live.table(&section.table).filter(|it| fits(it, section)) else {
                 continue;
             };
             let current = current(self.owners.database, table, column, rows)?;
@@ -81,8 +79,9 @@ impl Values<'_, '_> {
             for row in rows {
                 let now = current.get(&encoded(&row.identity));
                 let is_one = |now| names && self.owners.people.is_one_person(now, &row.after);
+                let is = |now, it| is_same(table, column, now, it);
                 let safe = now
-                    .is_none_or(|now| now.same(&row.after) || now.same(&row.before) || is_one(now));
+                    .is_none_or(|now| is(now, &row.after) || is(now, &row.before) || is_one(now));
                 if !safe {
                     barred.insert(row_name(table, &row.identity));
                 }
@@ -123,6 +122,7 @@ impl Values<'_, '_> {
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
+        let of = (table, column);
         for row in rows {
             let target = self.target(index, (&row, owner), names_people, &nearest);
             let now = current.get(&encoded(&row.identity));
@@ -132,7 +132,7 @@ impl Values<'_, '_> {
             let is_let_go =
                 owner && table.unlinks(column) && self.owners.people.means_own(&row.before);
             let is_others = others.contains(&encoded(&row.identity));
-            let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, &row));
+            let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, of, &row));
             let counts = (0, is_left(&row, owner) || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
             let fate = match (now, target) {
@@ -146,7 +146,7 @@ impl Values<'_, '_> {
                 }
                 (Err(reason), _) => RecordOutcome::Kept(reason),
                 (Ok(_), None) => RecordOutcome::Kept(self.owners.ownerless(index, &row.before)),
-                (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
+                (Ok(now), Some(target)) => self.fate((table, column), (&row, owner), now, target),
             };
             match fate {
                 RecordOutcome::Ready(target) => ready.push((row, target)),
@@ -275,24 +275,31 @@ impl Values<'_, '_> {
 
     /// Returns the outcome of a record whose row holds `now` and is to hold `target` again. An
     /// owner counts as one of the returning people only while nobody else has the id.
-    fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
+    fn fate(
+        &self,
+        (table, column): (&ResolvedTable, &str),
+        (row, owner): (&Modified, bool),
+        now: &Value,
+        target: Value,
+    ) -> RecordOutcome {
+        let is = |one: &Value, other: &Value| is_same(table, column, one, other);
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
             named.and_then(|named| self.owners.people.stranger(named))
         };
         let is_one = |one: &Value, other: &Value| {
-            one.same(other) || (owner && self.owners.people.is_one_person(one, other))
+            is(one, other) || (owner && self.owners.people.is_one_person(one, other))
         };
-        if now.same(&row.after) {
+        if is(now, &row.after) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
-        if now.same(&target) {
+        if is(now, &target) {
             return RecordOutcome::Done;
         }
         if is_one(now, &row.after) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
-        if owner && is_one(now, &target) && target.same(&row.before) {
+        if owner && is_one(now, &target) && is(&target, &row.before) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         // An older decorrelation was undone first, so that the row is further back already.
@@ -330,7 +337,7 @@ impl Values<'_, '_> {
         }
         // The row had this value before, so nothing is hidden: another owner of it had put the same
         // value there.
-        if !owner && row.before.same(&row.after) {
+        if !owner && is(&row.before, &row.after) {
             return RecordOutcome::Done;
         }
         RecordOutcome::Kept(KeptReason::Changed)
@@ -373,10 +380,16 @@ pub(super) fn within_reach<'v>(
 /// Returns whether the row has the value that a record hid, but perhaps not for good: a later
 /// disguise of somebody else whom the row names may have put it there by chance, over the value that
 /// the record tells of. Its reveal uncovers that value, and the record is needed then.
-pub(super) fn is_covered(now: &Now, place: usize, row: &Modified) -> bool {
+pub(super) fn is_covered(
+    now: &Now,
+    place: usize,
+    (table, column): (&ResolvedTable, &str),
+    row: &Modified,
+) -> bool {
+    let is = |one, other| is_same(table, column, one, other);
     let is_back = now
         .values
         .get(place)
-        .is_some_and(|now| now.same(&row.before));
-    now.is_shared && is_back && !row.before.same(&row.after)
+        .is_some_and(|now| is(now, &row.before));
+    now.is_shared && is_back && !is(&row.before, &row.after)
 }

@@ -11,6 +11,7 @@ use crate::execute::update::as_numbers;
 use crate::records::bag::Bag;
 use crate::records::principal::Reached;
 use crate::records::section::{Change, Section};
+use crate::records::shape;
 use crate::schema::ResolvedSchema;
 
 /// Time and number of a disguise.
@@ -183,6 +184,7 @@ fn again(
 ) -> Result<Bag, Error> {
     let bag = reached.read(database)?;
     let mut bag = bag.ok_or_else(|| reached.unreadable())?;
+    shape::look_up(database, &mut bag)?;
     as_numbers(live, database.dialect(), &mut bag.sections);
     Ok(bag)
 }

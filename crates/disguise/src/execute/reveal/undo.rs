@@ -17,6 +17,7 @@ use super::{Due, Open, Revealer, Rows, Sections, unfit};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Section};
+use crate::schema::ResolvedTable;
 
 impl<'a> Revealer<'a> {
     /// Undoes all changes in the opposite order of the steps, repeatedly while that helps; the rest
@@ -123,23 +124,18 @@ impl<'a> Revealer<'a> {
             let Some((index, section)) = at_hand else {
                 return Ok(left);
             };
-            let (step, table) = (section.step, section.table.clone());
+            let (step, table) = (section.step, self.live.table(&section.table));
             left.extend(
                 self.section((index, section), barred)?
                     .map(|it| (index, it)),
             );
             for change in take(&mut self.missing) {
                 *helped = true;
-                let table = table.clone();
+                let table = table.ok_or(Error::Defect {
+                    what: "a row went back into a table that is not there",
+                })?;
                 let home = self.others.home(self.database, index, &change)?;
-                left.push((
-                    home,
-                    Section {
-                        step,
-                        table,
-                        change,
-                    },
-                ));
+                left.push((home, Section::new(step, table, change)));
             }
         }
     }
@@ -152,10 +148,10 @@ impl<'a> Revealer<'a> {
     ) -> Result<Option<Section>, Error> {
         let live = self.live;
         let known = live.table(&section.table);
-        let reason = unfit(known, &section.change);
+        let reason = unfit(known, &section);
         let (Some(table), None) = (known, reason) else {
             let reason = reason.unwrap_or(KeptReason::SchemaChanged);
-            self.keep_all(&section.table, &section.change, reason)?;
+            self.keep_all(known, &section, reason)?;
             return Ok((section.change.rows() > 0).then_some(section));
         };
         let is_of_user = section.is_of_user();
@@ -249,14 +245,25 @@ impl<'a> Revealer<'a> {
         }
     }
 
-    fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) -> Result<(), Error> {
-        if let Change::Decorrelated { rows, .. } = change {
+    fn keep_all(
+        &mut self,
+        known: Option<&ResolvedTable>,
+        section: &Section,
+        reason: KeptReason,
+    ) -> Result<(), Error> {
+        if let Change::Decorrelated { rows, .. } = &section.change {
             let placeholders: Vec<&Value> = rows.iter().map(|row| &row.after).collect();
             let placeholders = self.people.meant_of(self.database, &placeholders)?;
             self.notes.doubtful.extend(placeholders);
         }
-        for _ in 0..change.rows() {
-            self.report.keep(table, &[], None, reason);
+        let by = match reason {
+            KeptReason::KindChanged => known.and_then(|it| section.waits_by(it)),
+            _ => None,
+        };
+        let key = known.map_or(&[][..], |it| it.identity.as_slice());
+        for identity in section.change.identities(key) {
+            self.report
+                .keep(&section.table, &identity, by.as_deref(), reason);
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use std::mem::take;
 use super::late_keys::{LateKeys, checked_at_once, is_late_elsewhere, must_look};
 use super::report::{KeptReason, Report, cell_name};
 use super::unseen_keys::has_unseen_keys;
-use crate::database::DatabaseErrorKind;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -14,6 +13,7 @@ use crate::plan::cascade::{emptied, may_empty};
 use crate::records::section::Modified;
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::lax;
+pub(super) use crate::statements::overwrite::is_constraint;
 use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::encoded;
 
@@ -160,13 +160,4 @@ fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
         identity: &row.identity,
         values: std::slice::from_ref(target),
     }
-}
-
-/// Returns whether a key or another constraint refused a statement.
-pub(super) fn is_constraint(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Database { source, .. }
-            if matches!(source.kind, DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint)
-    )
 }

@@ -2,17 +2,17 @@
 //! expressions.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
 use super::Row;
-use crate::database::tenant::TenantScope;
+use super::question::{Now, Question};
+use super::session::Session;
+use super::typed::{Kind, Kinds, Typed};
 use crate::database::value::Value;
-use crate::database::{Catalog, CatalogTable, Column, Database, Dialect, placeholders};
+use crate::database::{Catalog, Database};
 use crate::error::{SpecError, UpdateError};
-use crate::plan::likeness::declared;
-use crate::spec::predicate::{Scope, check_expression};
+use crate::spec::predicate::check_expression;
 
 /// The most bytes that a file of updates may have.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -25,6 +25,21 @@ pub struct Mapping {
     pub(crate) name: String,
     /// The table whose rows it maps, by its old name.
     pub(crate) table: String,
+    /// The time zone of the session that ran the migration, in which its expressions are asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) time_zone: Option<String>,
+    /// The `DateStyle` of that session, on `PostgreSQL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) date_style: Option<String>,
+    /// Its `IntervalStyle`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) interval_style: Option<String>,
+    /// Its `bytea_output`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bytea_output: Option<String>,
+    /// Its `extra_float_digits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) extra_float_digits: Option<i8>,
     /// A row becomes one row for each of these whose condition it meets; none means that rows vanish.
     #[serde(default)]
     pub(crate) into: Vec<Target>,
@@ -118,6 +133,7 @@ impl Mapping {
         if self.name.is_empty() {
             return Err(SpecError::new("an update", "has no name"));
         }
+        Session::of(self).check()?;
         for target in &self.into {
             let conditions = Some(&target.condition).filter(|it| !it.is_empty());
             for expression in target.sql.values().chain(conditions) {
@@ -143,215 +159,137 @@ impl Mapping {
         Ok(())
     }
 
+    /// Returns whether it says settings of the session that ran the migration.
+    pub(super) const fn says_settings(&self) -> bool {
+        self.time_zone.is_some() || self.date_style.is_some() || self.says_forms()
+    }
+
+    /// Returns whether it says how texts are made of intervals, bytes or rounded numbers.
+    pub(super) const fn says_forms(&self) -> bool {
+        self.interval_style.is_some()
+            || self.bytea_output.is_some()
+            || self.extra_float_digits.is_some()
+    }
+
+    /// Returns whether the database is asked for anything.
+    pub(super) fn has_expressions(&self) -> bool {
+        let mut into = self.into.iter();
+        into.any(|it| !it.sql.is_empty() || !it.condition.is_empty() || !it.values.is_empty())
+    }
+
+    /// Returns whether a row of its table gets another value in `column`, or none.
+    pub(super) fn rewrites(&self, table: &str, column: &str) -> bool {
+        let mut into = self.into.iter().filter(|it| it.table == self.table);
+        self.table == table && into.any(|it| !it.keeps(column))
+    }
+
+    /// Returns the tables of its rows, each with the columns that expressions or constants make.
+    pub(crate) fn makes(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &String>)> {
+        let into = self.into.iter();
+        into.map(|it| (it.table.as_str(), it.sql.keys().chain(it.values.keys())))
+    }
+
     /// Returns the rows that `row` becomes.
-    pub(crate) fn rows(
+    pub(super) fn rows(
         &self,
         database: &mut dyn Database,
-        catalog: &Catalog,
-        row: &Row,
-    ) -> Result<Vec<(usize, Row)>, UpdateError> {
+        now: Now<'_>,
+        row: &Typed,
+    ) -> Result<Vec<(usize, Typed)>, UpdateError> {
         let mut out = Vec::new();
         for (number, target) in self.into.iter().enumerate() {
-            let mut query = Query::new(database.dialect(), catalog, row);
-            for (column, expression) in &target.sql {
-                query.ask(Some(column), expression).or_missing(row)?;
-            }
-            if !target.condition.is_empty() {
-                query.ask(None, &target.condition).or_missing(row)?;
-            }
-            let worked_out = query.run(database)?;
+            let question = self.question(database, now, (target, row))?;
+            question.refuse_unsaid()?;
+            let worked_out = question.run(database)?;
             if worked_out.meets {
                 out.push((number, target.built(row, worked_out.values)));
             }
         }
         Ok(out)
     }
+
+    /// Returns the question that a target asks of a row.
+    fn question<'q>(
+        &'q self,
+        database: &dyn Database,
+        now: Now<'q>,
+        (target, row): (&'q Target, &'q Typed),
+    ) -> Result<Question<'q>, UpdateError> {
+        let session = Session::of(self);
+        let mut question = Question::new(database.dialect(), (now, session), row);
+        for (column, expression) in &target.sql {
+            question.ask(Some((&target.table, column)), expression)?;
+        }
+        if !target.condition.is_empty() {
+            question.ask(None, &target.condition)?;
+        }
+        for (column, constant) in &target.values {
+            question.give((&target.table, column), constant.value());
+        }
+        Ok(question)
+    }
+
+    /// Refuses expressions that depend on a setting of the session over such a row, if the mapping
+    /// does not say it. Those that are wrong for other reasons are not looked at.
+    pub(super) fn refuse_unsaid(
+        &self,
+        database: &dyn Database,
+        now: Now<'_>,
+        row: &Typed,
+    ) -> Result<(), UpdateError> {
+        for target in &self.into {
+            if let Ok(question) = self.question(database, now, (target, row)) {
+                question.refuse_unsaid()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries the expressions over a row of NULL.
+    pub(super) fn tried(
+        &self,
+        database: &mut dyn Database,
+        now: Now<'_>,
+        row: &Typed,
+    ) -> Result<(), UpdateError> {
+        for target in &self.into {
+            let question = self.question(database, now, (target, row))?;
+            question.refuse_unsaid()?;
+            question.run(database)?;
+        }
+        Ok(())
+    }
 }
 
 impl Target {
-    fn built(&self, row: &Row, worked_out: Vec<(String, Value)>) -> Row {
-        let mut columns: Vec<(String, Value)> = Vec::new();
-        if self.rest {
-            let said = |name: &String| {
-                self.columns.contains_key(name)
-                    || self.values.contains_key(name)
-                    || self.sql.contains_key(name)
-                    || self.drop.contains(name)
-            };
-            let rest = row.columns.iter().filter(|(name, _)| !said(name));
-            columns.extend(rest.cloned());
+    /// Returns whether a column keeps its name and its value.
+    fn keeps(&self, name: &str) -> bool {
+        let is_said = self.columns.contains_key(name)
+            || self.values.contains_key(name)
+            || self.sql.contains_key(name)
+            || self.drop.iter().any(|it| it == name);
+        self.rest && !is_said
+    }
+
+    fn built(&self, Typed { row, kinds }: &Typed, worked_out: Vec<(String, Value)>) -> Typed {
+        let kept = row.columns.iter().filter(|(name, _)| self.keeps(name));
+        let kept = kept.map(|(name, value)| (name, name, value));
+        let copied = self.columns.iter();
+        let copied = copied.filter_map(|(name, old)| Some((name, old, row.value(old)?)));
+        let (mut columns, mut origin) = (Vec::new(), Kinds::new());
+        for (name, old, value) in kept.chain(copied) {
+            columns.push((name.clone(), value.clone()));
+            origin.extend(kinds.get(old).map(|it| (name.clone(), it.clone())));
         }
-        for (name, old) in &self.columns {
-            if let Some(value) = row.value(old) {
-                columns.push((name.clone(), value.clone()));
-            }
+        for (name, value) in worked_out {
+            origin.insert(name.clone(), Kind::Made);
+            columns.push((name, value));
         }
-        let constant = |(name, it): (&String, &Constant)| (name.clone(), it.value());
-        columns.extend(self.values.iter().map(constant));
-        columns.extend(worked_out);
-        Row {
+        let row = Row {
             table: self.table.clone(),
             columns,
             is_whole: row.is_whole,
-        }
-    }
-}
-
-/// The database's results for the expressions of one target.
-struct WorkedOut {
-    values: Vec<(String, Value)>,
-    meets: bool,
-}
-
-/// Expressions over one row.
-struct Query<'a> {
-    dialect: Dialect,
-    live: Option<&'a CatalogTable>,
-    row: &'a Row,
-    alone: Catalog,
-    asked: Vec<Option<String>>,
-    sql: Vec<String>,
-    parameters: Vec<Value>,
-}
-
-impl<'a> Query<'a> {
-    fn new(dialect: Dialect, catalog: &'a Catalog, row: &'a Row) -> Self {
-        let columns = row.columns.iter().map(|(name, _)| Column {
-            name: name.clone(),
-            declared: String::new(),
-            nullable: true,
-            ..Column::default()
-        });
-        let table = CatalogTable {
-            columns: columns.collect(),
-            ..CatalogTable::default()
         };
-        Self {
-            dialect,
-            live: catalog.get(&row.table),
-            row,
-            alone: Catalog::from([(row.table.clone(), table)]),
-            asked: Vec::new(),
-            sql: Vec::new(),
-            parameters: Vec::new(),
-        }
-    }
-
-    /// Adds an expression for `column`, or the condition.
-    fn ask(&mut self, column: Option<&String>, expression: &str) -> Asked {
-        // The row is the only input; no table of the application is read.
-        let (named, alone) = (BTreeMap::new(), TenantScope::none());
-        let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), &self.row.table);
-        match scope.value(expression) {
-            Ok(mut fragment) => {
-                let sql = match column {
-                    Some(_) => fragment.sql,
-                    None => format!("CASE WHEN {} THEN 1 ELSE 0 END", fragment.sql),
-                };
-                self.sql.push(sql);
-                self.parameters.append(&mut fragment.parameters);
-                self.asked.push(column.cloned());
-                Asked(Ok(()))
-            }
-            Err(what) => Asked(Err(what)),
-        }
-    }
-
-    fn run(self, database: &mut dyn Database) -> Result<WorkedOut, UpdateError> {
-        let mut out = WorkedOut {
-            values: Vec::new(),
-            meets: true,
-        };
-        if self.sql.is_empty() {
-            return Ok(out);
-        }
-        let rows = match self.dialect {
-            Dialect::Sqlite => self.ask_of_table(database)?,
-            _ => self.ask_of_values(database)?,
-        };
-        for (asked, value) in self.asked.into_iter().zip(rows.into_iter().flatten()) {
-            match asked {
-                Some(column) => out.values.push((column, value)),
-                None => out.meets = value.to_string() == "1",
-            }
-        }
-        Ok(out)
-    }
-
-    /// Asks of a row of parameters with the types of the table's columns.
-    fn ask_of_values(&self, database: &mut dyn Database) -> Result<Vec<Vec<Value>>, UpdateError> {
-        let cells = self.row.columns.iter().map(|(name, _)| {
-            let column = self.live.and_then(|table| table.column(name));
-            let mark = match (self.dialect, column) {
-                // A parameter without a type is text.
-                (Dialect::Postgres, None) => "?::text".to_owned(),
-                _ => self.dialect.typed(column),
-            };
-            format!("{mark} AS {}", self.dialect.quote(name))
-        });
-        let sql = format!(
-            "SELECT {} FROM (SELECT {}) AS {}",
-            self.sql.join(","),
-            cells.collect::<Vec<_>>().join(","),
-            self.dialect.quote(&self.row.table)
-        );
-        let parameters = [self.parameters.as_slice(), &self.values()].concat();
-        Ok(database.query(&sql, &parameters)?)
-    }
-
-    /// Asks of the row in a temporary table: a parameter of `SQLite` has neither the affinity nor the
-    /// collation of a column, so that a comparison would find something else.
-    fn ask_of_table(&self, database: &mut dyn Database) -> Result<Vec<Vec<Value>>, UpdateError> {
-        let quote = |name: &str| self.dialect.quote(name);
-        let columns = self.row.columns.iter().map(|(name, _)| {
-            let column = self.live.and_then(|table| table.column(name));
-            let form = column.map(|it| declared(self.dialect, it));
-            format!("{} {}", quote(name), form.unwrap_or_default())
-        });
-        let columns = columns.collect::<Vec<_>>().join(",");
-        let mut name = DefaultHasher::new();
-        columns.hash(&mut name);
-        let place = format!(
-            "temp.{}",
-            quote(&format!("probity_row_{:016x}", name.finish()))
-        );
-        let marks = placeholders(self.row.columns.len());
-        let empty = format!("DELETE FROM {place}");
-        database.execute(
-            &format!("CREATE TABLE IF NOT EXISTS {place} ({columns})"),
-            &[],
-        )?;
-        database.execute(&empty, &[])?;
-        database.execute(
-            &format!("INSERT INTO {place} VALUES ({marks})"),
-            &self.values(),
-        )?;
-        let sql = format!(
-            "SELECT {} FROM {place} AS {}",
-            self.sql.join(","),
-            quote(&self.row.table)
-        );
-        let rows = database.query(&sql, &self.parameters)?;
-        database.execute(&empty, &[])?;
-        Ok(rows)
-    }
-
-    fn values(&self) -> Vec<Value> {
-        let columns = self.row.columns.iter();
-        columns.map(|(_, value)| value.clone()).collect()
-    }
-}
-
-/// True if an expression could be asked.
-struct Asked(Result<(), String>);
-
-impl Asked {
-    /// Turns a failed expression into an error. A record of one value lacks the other columns, so
-    /// expressions over them are left out there.
-    fn or_missing(self, row: &Row) -> Result<(), UpdateError> {
-        match self.0 {
-            Err(what) if row.is_whole => Err(UpdateError::Wrong(what)),
-            _ => Ok(()),
-        }
+        Typed { row, kinds: origin }
     }
 }

@@ -1,11 +1,20 @@
 //! Updates of rows that are disguised meanwhile. They are recorded in order. A record that is
 //! opened for a reveal goes through those that came after it.
 
+mod anew;
+mod doubt;
+mod made;
 mod mapping;
 mod numbers;
+mod question;
 mod records;
+mod session;
+mod trial;
+mod typed;
 
 use serde::{Deserialize, Serialize};
+
+use self::made::Made;
 
 pub use self::mapping::Mapping;
 pub(crate) use self::numbers::as_numbers;
@@ -15,8 +24,12 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::settings;
 
-/// The version of the list of updates.
+/// The version of a list of updates.
 const LIST_VERSION: u32 = 1;
+/// The version of a list in which an update says settings of a session.
+const LIST_VERSION_OF_SETTINGS: u32 = 2;
+/// The version of a list in which an update says how texts are made, or the types of what it makes.
+const LIST_VERSION_OF_TYPES: u32 = 3;
 
 /// A row as it was when it was hidden.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +84,20 @@ pub(crate) struct Recorded {
     /// The mapping; absent for an update by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mapping: Option<Mapping>,
+    /// The types that the columns which it makes had when it was recorded.
+    #[serde(default, skip_serializing_if = "Made::is_empty", with = "made")]
+    made: Made,
+}
+
+impl Recorded {
+    /// Returns an update by code.
+    pub(crate) fn of_code(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            mapping: None,
+            made: Made::new(),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,7 +118,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
         return Ok(Vec::new());
     };
     let list: List = serde_json::from_slice(text).map_err(|_form| Error::Forged)?;
-    if list.version != LIST_VERSION {
+    if !(LIST_VERSION..=LIST_VERSION_OF_TYPES).contains(&list.version) {
         return Err(Error::Value {
             what: format!(
                 "the list of updates has the unknown version {}",
@@ -112,7 +139,15 @@ pub(crate) fn put(
     database: &mut dyn TenantConnection,
     updates: Vec<Recorded>,
 ) -> Result<(), Error> {
-    let version = LIST_VERSION;
+    let mut mappings = updates.iter().filter_map(|it| it.mapping.as_ref());
+    let has_types = updates.iter().any(|it| !it.made.is_empty());
+    let version = if has_types || mappings.clone().any(Mapping::says_forms) {
+        LIST_VERSION_OF_TYPES
+    } else if mappings.any(Mapping::says_settings) {
+        LIST_VERSION_OF_SETTINGS
+    } else {
+        LIST_VERSION
+    };
     let list = List { version, updates };
     let text = serde_json::to_vec(&list).map_err(|error| Error::Value {
         what: error.to_string(),

@@ -1,15 +1,20 @@
 //! Applies updates to records: the sections of a bag are rewritten by the updates after it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::anew::{Anew, ColumnOfStep, Move, Named, rename};
+use super::question::Now;
+use super::typed::{Kind, Kinds, Typed};
 use super::{Recorded, Row, Update, as_numbers};
-use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
+use crate::database::{Catalog, Column};
 use crate::error::{Error, UpdateError};
 use crate::records::bag::Bag;
-use crate::records::co_owned::{self, slot};
+use crate::records::co_owned::slot;
 use crate::records::section::{Change, Copied, Modified, Section};
+use crate::records::shape::{self, Shape, ShapeOf};
 use crate::records::unawaited::Unawaited;
 use crate::schema::ResolvedSchema;
 
@@ -24,46 +29,45 @@ pub(crate) struct Updates<'a> {
     pub(crate) gone: BTreeSet<Vec<u8>>,
 }
 
-/// New sections in the order of their creation, and the new names of shared rows.
-#[derive(Default)]
-struct Anew {
-    sections: Vec<Section>,
-    moves: Vec<Move>,
-}
-
-/// A row that has a new name.
-struct Move {
-    from: Named,
-    to: Vec<u8>,
-}
-
-enum Named {
-    Slot(Vec<u8>),
-    Version(u64),
-}
-
 /// The two sides of one overwritten value, mapped.
 struct Sides {
-    before: Row,
-    after: Row,
+    before: Typed,
+    after: Typed,
 }
 
 /// The numbers of the targets by which the updates led from a row to another.
 type Way = Vec<usize>;
 
 impl Updates<'_> {
-    /// Applies to `bag` the updates recorded since the first `known` ones.
+    /// Applies to `bag` the updates recorded since the first `known` ones. Rows that wait for more
+    /// are then apart from the others.
     pub(crate) fn apply(
         &self,
         database: &mut dyn TenantConnection,
         bag: &mut Bag,
         known: u32,
     ) -> Result<(), Error> {
+        shape::look_up(database, bag)?;
         as_numbers(self.live, database.dialect(), &mut bag.sections);
         let since = usize::try_from(known).unwrap_or(usize::MAX);
-        let Some(since @ [_, ..]) = self.recorded.get(since..) else {
-            return Ok(());
-        };
+        if let Some(since @ [_, ..]) = self.recorded.get(since..) {
+            self.meet(database, since, bag)?;
+        }
+        let sections = std::mem::take(&mut bag.sections).into_iter();
+        let apart = sections.flat_map(|section| match self.live.table(&section.table) {
+            Some(table) => section.apart(table),
+            None => vec![section],
+        });
+        bag.sections = apart.collect();
+        Ok(())
+    }
+
+    fn meet(
+        &self,
+        database: &mut dyn TenantConnection,
+        since: &[Recorded],
+        bag: &mut Bag,
+    ) -> Result<(), Error> {
         let mut anew = Anew::default();
         for section in std::mem::take(&mut bag.sections) {
             if touches(since, &section.table) {
@@ -94,12 +98,13 @@ impl Updates<'_> {
             step,
             table,
             change,
+            shape,
         } = section;
         let owner = matches!(change, Change::Decorrelated { .. });
         match change {
             Change::Removed { columns, rows } => {
                 for row in rows {
-                    let row = whole(&table, &columns, row);
+                    let row = Typed::recorded(whole(&table, &columns, row), &shape);
                     let rows = self.rows(database, since, row)?;
                     self.removed(step, rows, anew);
                 }
@@ -110,7 +115,7 @@ impl Updates<'_> {
                 rows,
             } => {
                 for copy in rows {
-                    let row = whole(&table, &columns, copy.row);
+                    let row = Typed::recorded(whole(&table, &columns, copy.row), &shape);
                     for row in self.rows(database, since, row)? {
                         let origin = CopyOrigin {
                             step,
@@ -137,6 +142,7 @@ impl Updates<'_> {
                     table: &table,
                     identity: &identity,
                     column: &column,
+                    shape: &shape,
                 };
                 for row in rows {
                     self.cell(database, since, column, &row, anew)?;
@@ -151,8 +157,8 @@ impl Updates<'_> {
         &self,
         database: &mut dyn TenantConnection,
         since: &[Recorded],
-        row: Row,
-    ) -> Result<Vec<Row>, Error> {
+        row: Typed,
+    ) -> Result<Vec<Typed>, Error> {
         let made = self.made(database, since, row)?.into_iter();
         Ok(made.map(|(_, row)| row).collect())
     }
@@ -163,25 +169,26 @@ impl Updates<'_> {
         &self,
         database: &mut dyn TenantConnection,
         since: &[Recorded],
-        row: Row,
-    ) -> Result<Vec<(Way, Row)>, Error> {
+        row: Typed,
+    ) -> Result<Vec<(Way, Typed)>, Error> {
         let mut rows = vec![(Way::new(), row)];
-        for update in since {
+        let mut later = since;
+        while let Some((update, after)) = later.split_first() {
             let mut next = Vec::with_capacity(rows.len());
             for (way, row) in rows {
-                let is_whole = row.is_whole;
-                let became = self
-                    .step(database, update, row)
-                    .map_err(|source| Error::Update {
-                        name: update.name.clone(),
-                        source,
-                    })?;
-                next.extend(became.into_iter().map(|(number, row)| {
+                let is_whole = row.row.is_whole;
+                let became = self.step(database, (update, later), row);
+                let became = became.map_err(|source| Error::Update {
+                    name: update.name.clone(),
+                    source,
+                })?;
+                next.extend(became.into_iter().map(|(number, mut row)| {
+                    row.row.is_whole = is_whole;
                     let way = way.iter().copied().chain([number]).collect();
-                    (way, Row { is_whole, ..row })
+                    (way, row)
                 }));
             }
-            rows = next;
+            (rows, later) = (next, after);
         }
         Ok(rows)
     }
@@ -189,22 +196,29 @@ impl Updates<'_> {
     fn step(
         &self,
         database: &mut dyn TenantConnection,
-        update: &Recorded,
-        row: Row,
-    ) -> Result<Vec<(usize, Row)>, UpdateError> {
+        (update, later): (&Recorded, &[Recorded]),
+        row: Typed,
+    ) -> Result<Vec<(usize, Typed)>, UpdateError> {
         match &update.mapping {
-            Some(mapping) if mapping.table != row.table => Ok(vec![(0, row)]),
-            Some(mapping) => mapping.rows(database, self.catalog, &row),
+            Some(mapping) if mapping.table != row.row.table => Ok(vec![(0, row)]),
+            Some(mapping) => {
+                let catalog = self.catalog;
+                let mut rows = mapping.rows(database, Now { catalog, later }, &row)?;
+                for (_, row) in &mut rows {
+                    update.give_types(row);
+                }
+                Ok(rows)
+            }
             None => {
                 let code = self.code.get(&update.name).ok_or(UpdateError::NoCode)?;
-                let rows = code.rows(row).map_err(UpdateError::Wrong)?;
+                let rows = code.rows(row.row.clone()).map_err(UpdateError::Wrong)?;
                 // Of code nothing is known but the order of the rows for each table.
                 let mut of_table: BTreeMap<String, usize> = BTreeMap::new();
-                let numbered = rows.into_iter().map(|row| {
-                    let next = of_table.entry(row.table.clone()).or_default();
+                let numbered = rows.into_iter().map(|made| {
+                    let next = of_table.entry(made.table.clone()).or_default();
                     let number = *next;
                     *next = next.saturating_add(1);
-                    (number, row)
+                    (number, row.made(made))
                 });
                 Ok(numbered.collect())
             }
@@ -224,9 +238,14 @@ impl Updates<'_> {
                 is_whole: false,
                 ..whole(&rows.table, &rows.columns, key)
             };
-            for Row { table, columns, .. } in self.rows(database, since, row)? {
+            let row = Typed::recorded(row, &rows.shape);
+            for row in self.rows(database, since, row)? {
+                let shape = self.shape(&row);
+                let Row { table, columns, .. } = row.row;
                 let (columns, key): (Vec<String>, Vec<Value>) = columns.into_iter().unzip();
-                let same = |it: &&mut Unawaited| it.table == table && it.columns == columns;
+                let same = |it: &&mut Unawaited| {
+                    it.table == table && it.columns == columns && it.shape == shape
+                };
                 match anew.iter_mut().find(same) {
                     Some(same) => same.keys.push(key),
                     None if columns.is_empty() => {}
@@ -234,6 +253,7 @@ impl Updates<'_> {
                         table,
                         columns,
                         keys: vec![key],
+                        shape,
                     }),
                 }
             }
@@ -243,31 +263,35 @@ impl Updates<'_> {
 
     /// Adds the rows of a removed row. Those that belonged to a row of the users table share its
     /// fate: they are dropped if it was a placeholder that is gone.
-    fn removed(&self, step: u32, rows: Vec<Row>, anew: &mut Anew) {
+    fn removed(&self, step: u32, rows: Vec<Typed>, anew: &mut Anew) {
         let pseudo = &self.live.pseudo;
-        let mut users = rows.iter().filter(|row| row.table == pseudo.table);
-        let user = users.find_map(|row| row.value(&pseudo.id));
+        let mut users = rows.iter().filter(|it| it.row.table == pseudo.table);
+        let user = users.find_map(|it| it.row.value(&pseudo.id));
         if user.is_some_and(|id| self.gone.contains(&id.principal())) {
             return;
         }
         let is_split = user.is_some();
-        for row in rows {
+        for it in rows {
+            let shape = self.shape(&it);
+            let row = it.row;
             if is_split && row.table != pseudo.table {
-                anew.removed(Section::of_user(step), row);
+                anew.removed(Section::of_user(step), row, shape);
             } else {
-                anew.removed(step, row);
+                anew.removed(step, row, shape);
             }
         }
     }
 
     /// Adds a copy of a shared row: it keeps its version, and its removal is known by the names of
     /// the new rows.
-    fn copied(&self, origin: CopyOrigin, row: Row, anew: &mut Anew) {
+    fn copied(&self, origin: CopyOrigin, row: Typed, anew: &mut Anew) {
         let CopyOrigin {
             step,
             departed,
             version,
         } = origin;
+        let shape = self.shape(&row);
+        let row = row.row;
         let (columns, values): (Vec<String>, Vec<Value>) = row.columns.into_iter().unzip();
         let copy = Whole {
             step,
@@ -294,6 +318,7 @@ impl Updates<'_> {
                     rows,
                 } if it.step == step
                     && it.table == copy.table
+                    && it.shape == shape
                     && *also == departed
                     && *columns == copy.columns =>
                 {
@@ -314,7 +339,49 @@ impl Updates<'_> {
                 columns,
                 rows,
             },
+            shape,
         });
+    }
+
+    /// Returns the shape of a row that updates made: a column that none of them made anew has the
+    /// type of which it was recorded.
+    fn shape(&self, row: &Typed) -> ShapeOf {
+        let table = &row.row.table;
+        let live = self.live.shape(table);
+        let recorded = |kinds: &Kinds| {
+            let known = |name: &String| match kinds.get(name) {
+                Some(Kind::Recorded(it)) => live
+                    .column(name)
+                    .is_none_or(|live| (&live.declared, &live.base) != (&it.declared, &it.base)),
+                Some(Kind::Made) => false,
+                None => true,
+            };
+            row.row.columns.iter().any(|(name, _)| known(name))
+        };
+        if !recorded(&row.kinds) {
+            return live;
+        }
+        let mut columns = match &live {
+            ShapeOf::Known(live) => live.columns.clone(),
+            ShapeOf::None | ShapeOf::Named(_) => BTreeMap::new(),
+        };
+        for (name, _) in &row.row.columns {
+            match row.kinds.get(name) {
+                Some(Kind::Recorded(it)) => {
+                    let column = Column {
+                        name: name.clone(),
+                        ..it.clone()
+                    };
+                    columns.insert(name.clone(), column);
+                }
+                Some(Kind::Made) => {}
+                None => drop(columns.remove(name)),
+            }
+        }
+        if columns.is_empty() {
+            return ShapeOf::None;
+        }
+        ShapeOf::Known(Arc::new(Shape::new(table, columns.into_values())))
     }
 
     /// Returns the values of the present identifying columns of a table.
@@ -342,6 +409,7 @@ impl Updates<'_> {
             table,
             identity,
             column,
+            shape,
         } = of;
         let side = |value: Value| {
             let mut columns: Vec<(String, Value)> = identity
@@ -351,17 +419,18 @@ impl Updates<'_> {
                 .filter(|(name, _)| name != column)
                 .collect();
             columns.push((column.to_owned(), value));
-            Row {
+            let row = Row {
                 table: table.to_owned(),
                 columns,
                 is_whole: false,
-            }
+            };
+            Typed::recorded(row, shape)
         };
         let before = self.made(database, since, side(record.before.clone()))?;
         let after = self.made(database, since, side(record.after.clone()))?;
         for (way, before) in before {
             let mut same = after.iter();
-            let same = same.find(|(of, it)| *of == way && it.table == before.table);
+            let same = same.find(|(of, it)| *of == way && it.row.table == before.row.table);
             let Some((_, after)) = same else {
                 // The overwritten value made no such row, so the row is missing.
                 self.removed(step, vec![before], anew);
@@ -372,15 +441,15 @@ impl Updates<'_> {
                 after: after.clone(),
             };
             let (columns, values): (Vec<String>, Vec<Value>) =
-                sides.after.columns.iter().cloned().unzip();
-            let Some(names) = self.identity(&sides.after.table, &columns, &values) else {
+                sides.after.row.columns.iter().cloned().unzip();
+            let Some(names) = self.identity(&sides.after.row.table, &columns, &values) else {
                 // Under its former key, the value is told of and stays.
                 anew.value(of, record.clone());
                 continue;
             };
             anew.moves.push(Move {
                 from: Named::Slot(slot(self.salt, table, &record.identity)),
-                to: slot(self.salt, &sides.after.table, &names),
+                to: slot(self.salt, &sides.after.row.table, &names),
             });
             self.differences(step, owner, &sides, &names, anew);
         }
@@ -388,12 +457,13 @@ impl Updates<'_> {
     }
 
     fn differences(&self, step: u32, owner: bool, sides: &Sides, names: &[Value], anew: &mut Anew) {
-        let table = sides.after.table.clone();
+        let table = sides.after.row.table.clone();
         let Some(known) = self.live.table(&table) else {
             return;
         };
-        for (column, after) in &sides.after.columns {
-            let Some(before) = sides.before.value(column).filter(|it| !it.same(after)) else {
+        let shape = self.shape(&sides.before);
+        for (column, after) in &sides.after.row.columns {
+            let Some(before) = sides.before.row.value(column).filter(|it| !it.same(after)) else {
                 continue;
             };
             let row = Modified {
@@ -407,6 +477,7 @@ impl Updates<'_> {
                 table: &table,
                 identity: &known.identity,
                 column,
+                shape: &shape,
             };
             anew.value(of, row);
         }
@@ -419,16 +490,6 @@ struct CopyOrigin {
     step: u32,
     departed: bool,
     version: u64,
-}
-
-/// A column of a table that a step overwrote, either an owner column or another.
-#[derive(Clone, Copy)]
-struct ColumnOfStep<'r> {
-    step: u32,
-    owner: bool,
-    table: &'r str,
-    identity: &'r [String],
-    column: &'r str,
 }
 
 /// Whole rows of one kind.
@@ -446,103 +507,4 @@ fn touches(since: &[Recorded], table: &str) -> bool {
 
 fn whole(table: &str, columns: &[String], row: Vec<Value>) -> Row {
     Row::new(table.to_owned(), columns.iter().cloned().zip(row).collect())
-}
-
-impl Anew {
-    fn removed(&mut self, step: u32, row: Row) {
-        let (columns, values): (Vec<String>, Vec<Value>) = row.columns.into_iter().unzip();
-        let same = self
-            .sections
-            .iter_mut()
-            .find_map(|it| match &mut it.change {
-                Change::Removed {
-                    columns: also,
-                    rows,
-                } if it.step == step && it.table == row.table && *also == columns => Some(rows),
-                _ => None,
-            });
-        if let Some(rows) = same {
-            rows.push(values);
-            return;
-        }
-        let rows = vec![values];
-        self.sections.push(Section {
-            step,
-            table: row.table,
-            change: Change::Removed { columns, rows },
-        });
-    }
-
-    fn value(&mut self, of: ColumnOfStep<'_>, row: Modified) {
-        let ColumnOfStep {
-            step,
-            owner,
-            table,
-            identity,
-            column,
-        } = of;
-        let same = self.sections.iter_mut().find_map(|it| {
-            let here = it.step == step && it.table == table;
-            match &mut it.change {
-                Change::Modified {
-                    column: also, rows, ..
-                } if here && !owner && *also == column => Some(rows),
-                Change::Decorrelated {
-                    column: also, rows, ..
-                } if here && owner && *also == column => Some(rows),
-                _ => None,
-            }
-        });
-        if let Some(rows) = same {
-            rows.push(row);
-            return;
-        }
-        let (identity, column) = (identity.to_vec(), column.to_owned());
-        let rows = vec![row];
-        self.sections.push(Section {
-            step,
-            table: table.to_owned(),
-            change: if owner {
-                Change::Decorrelated {
-                    identity,
-                    column,
-                    rows,
-                }
-            } else {
-                Change::Modified {
-                    identity,
-                    column,
-                    rows,
-                }
-            },
-        });
-    }
-}
-
-/// Stores the new names of removed shared rows.
-fn rename(database: &mut dyn TenantConnection, moves: Vec<Move>) -> Result<(), Error> {
-    let (mut by_slot, mut by_version) = (Vec::new(), Vec::new());
-    for it in &moves {
-        match &it.from {
-            Named::Slot(slot) => by_slot.push(slot.clone()),
-            Named::Version(version) => by_version.push(*version),
-        }
-    }
-    let named = co_owned::slots(database, &by_slot)?;
-    let versions = co_owned::slots_of(database, &by_version)?;
-    let (mut gone, mut there) = (Vec::new(), BTreeMap::new());
-    for it in moves {
-        let found = match &it.from {
-            Named::Slot(slot) => named.get_key_value(slot),
-            Named::Version(version) => versions.iter().find(|(_, found)| **found == *version),
-        };
-        if let Some((slot, version)) = found.filter(|(slot, _)| **slot != it.to) {
-            gone.push(slot.clone());
-            there.insert(it.to, *version);
-        }
-    }
-    gone.retain(|slot| !there.contains_key(slot));
-    co_owned::remove_slots(database, &gone)?;
-    let there: Vec<(Vec<u8>, u64)> = there.into_iter().collect();
-    co_owned::put_slots(database, &there)
 }

@@ -71,7 +71,8 @@ impl Scope<'_> {
                 Expr::UnaryOp { op, .. } => *op == UnaryOperator::Minus,
                 Expr::Function(function) => {
                     let name = function.name.to_string().to_ascii_lowercase();
-                    ["abs", "length", "round"].contains(&name.as_str())
+                    ["abs", "length", "char_length", "octet_length", "round"]
+                        .contains(&name.as_str())
                 }
                 other => self.column_of(other).is_some_and(holds_numbers),
             }

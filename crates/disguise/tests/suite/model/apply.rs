@@ -89,6 +89,7 @@ impl Apply<'_> {
             present: true,
             gone: false,
             retained: false,
+            successor: None,
         };
         self.model.placeholders.insert(symbol, it);
         self.note(person).placeholders.push(symbol);

@@ -82,6 +82,8 @@ struct Placeholder {
     gone: bool,
     /// Was left where it is with the rows made meanwhile.
     retained: bool,
+    /// The person who took its place when it went.
+    successor: Option<Cell>,
 }
 
 /// A change that a reveal must undo.

@@ -381,6 +381,23 @@ impl Model {
             .chain(self.behind(person, owner))
             .find(|it| self.has_account(it) || !gone(it))
             .filter(|it| self.has_account(it))
+            .or_else(|| self.successor(person, owner))
+    }
+
+    /// Returns the person, of those who are there, who took the place of somebody else's placeholder.
+    fn successor(&self, person: i64, owner: &Cell) -> Option<Cell> {
+        let mut now = owner.clone();
+        while let Cell::Drawn(symbol) = now {
+            let it = &self.placeholders[&symbol];
+            if it.person == person {
+                return None;
+            }
+            now = it.successor.clone()?;
+            if self.has_account(&now) {
+                return Some(now);
+            }
+        }
+        None
     }
 
     /// The placeholder that must stay for the sake of a record that is kept.
@@ -452,6 +469,7 @@ impl Model {
             if self.move_references(&Cell::Drawn(*symbol), &target, policy, alone) {
                 let it = self.placeholders.get_mut(symbol).unwrap();
                 (it.present, it.gone) = (false, true);
+                it.successor = Some(target);
             } else {
                 self.placeholders.get_mut(symbol).unwrap().retained = true;
             }

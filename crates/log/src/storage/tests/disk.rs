@@ -176,7 +176,7 @@ fn names_that_lead_out_of_the_root_are_refused_by_every_call() {
         "a//b",
         "./x",
         "x\0y",
-        ".tmp-1",
+        ".tmp-1-1",
     ] {
         let kinds = [
             storage.open(name, true).err(),
@@ -213,19 +213,41 @@ fn leftovers_of_a_crash_are_not_listed_do_not_block_and_are_swept() {
             b"torn",
         );
     }
-    fs::create_dir(deep.join(".tmp-folder")).unwrap();
+    fs::create_dir(deep.join(".tmp-1-2")).unwrap();
     fresh.replace("streams/default/checkpoint", b"new").unwrap();
     assert_eq!(fresh.list("streams/default").unwrap(), ["checkpoint"]);
     assert_eq!(raw_names(&deep).len(), 5);
     assert_eq!(fresh.sweep().unwrap(), 3);
     assert_eq!(fresh.sweep().unwrap(), 0);
-    assert_eq!(raw_names(&deep), [".tmp-folder", "checkpoint"]);
+    assert_eq!(raw_names(&deep), [".tmp-1-2", "checkpoint"]);
     assert_eq!(
         fresh.read("streams/default/checkpoint", READ_MAX).unwrap(),
         b"new"
     );
     let missing = Directory::new(&folder.path().join("missing"));
     assert_eq!(missing.sweep().unwrap(), 0);
+}
+
+/// Every opening removed whatever had a name that began as those of temporary files do, other
+/// people's files too.
+#[test]
+fn a_name_that_only_begins_as_a_temporary_one_is_listed_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Directory::new(folder.path());
+    let names = [
+        ".tmp-",
+        ".tmp-1",
+        ".tmp-1-",
+        ".tmp-1-x",
+        ".tmp-notes",
+        ".tmp-x-1",
+    ];
+    for name in names {
+        plant(&folder.path().join(name), b"precious");
+    }
+    assert_eq!(storage.list("").unwrap(), names);
+    assert_eq!(storage.sweep().unwrap(), 0);
+    assert_eq!(storage.read(".tmp-notes", READ_MAX).unwrap(), b"precious");
 }
 
 #[test]

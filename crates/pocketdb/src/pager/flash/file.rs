@@ -66,6 +66,23 @@ impl FileFlash {
     pub fn open(path: &Path, synchronous: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
+        Self::of(file, synchronous)
+    }
+
+    /// Opens an existing file to read it alone, beside other programs that do the same: one that may
+    /// lie where nobody can write. Programming and erasing fail.
+    ///
+    /// # Errors
+    /// The file cannot be opened for reading, is not of this kind, or another program has it open
+    /// for writing.
+    pub fn open_to_read(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        locked(file.try_lock_shared())?;
+        Self::of(file, false)
+    }
+
+    /// Takes a file that is locked already.
+    fn of(file: File, synchronous: bool) -> io::Result<Self> {
         let mut magic = [0; 8];
         let mut blocks = [0; 4];
         let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not a flash image");
@@ -233,7 +250,11 @@ impl FileFlash {
 
 /// Locks the file against other programs, until [`unlock`] or its closing.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
-    match file.try_lock() {
+    locked(file.try_lock())
+}
+
+fn locked(tried: Result<(), TryLockError>) -> io::Result<()> {
+    match tried {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
             io::ErrorKind::WouldBlock,
@@ -320,6 +341,27 @@ mod tests {
         let _of_child = chip.file.try_clone().unwrap();
         drop(chip);
         drop(FileFlash::open(&path, true).unwrap());
+    }
+
+    /// A copy on a medium without writing could not be looked at, and each look locked others out.
+    #[test]
+    fn a_chip_that_is_only_read_may_be_read_by_several() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chip");
+        let mut chip = FileFlash::create(&path, 4, false).unwrap();
+        chip.program(0, &[9; PAGE_BYTES]).unwrap();
+        let kind = |opened: io::Result<FileFlash>| opened.map(drop).map_err(|error| error.kind());
+        let busy = Err(io::ErrorKind::WouldBlock);
+        assert_eq!(kind(FileFlash::open_to_read(&path)), busy);
+        drop(chip);
+        let mut one = FileFlash::open_to_read(&path).unwrap();
+        let other = FileFlash::open_to_read(&path).unwrap();
+        assert_eq!(kind(FileFlash::open(&path, false)), busy);
+        let mut back = [0; PAGE_BYTES];
+        assert_eq!(one.read(0, 0, &mut back), Ok(PageState::Programmed));
+        assert_eq!(one.program(1, &back), Err(FlashError::Medium));
+        drop((one, other));
+        drop(FileFlash::open(&path, false).unwrap());
     }
 
     #[test]

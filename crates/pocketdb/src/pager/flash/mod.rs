@@ -4,6 +4,8 @@
 #[cfg(feature = "std")]
 mod file;
 #[cfg(feature = "std")]
+mod overlay;
+#[cfg(feature = "std")]
 mod simulator;
 #[cfg(feature = "std")]
 mod steady;
@@ -12,6 +14,8 @@ mod steady;
 pub use file::FileFlash;
 #[cfg(feature = "std")]
 pub(crate) use file::{lock, unlock};
+#[cfg(feature = "std")]
+pub use overlay::Overlay;
 #[cfg(feature = "std")]
 pub use simulator::{CostModel, PowerCut, Simulator, Torn};
 #[cfg(feature = "std")]

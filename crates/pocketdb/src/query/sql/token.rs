@@ -21,6 +21,8 @@ const _: () = assert!(STATEMENT_BYTES_MAX < 1 << (2 * LENGTH_BITS));
 const LOWEST: &str = "9223372036854775808";
 /// The reason why a number is refused.
 pub(crate) const TOO_LONG: &str = "the number exceeds 64 bits";
+/// The words for a number that would become 0.
+pub(crate) const TOO_SMALL: &str = "the number is nearer to 0 than any that can be stored";
 
 /// A token of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -265,6 +267,7 @@ impl<'a> Tokens<'a> {
                 return Err(self.error(TOO_LONG));
             }
             Err(_) => match text.parse::<f64>() {
+                Ok(0.0) if is_lost(text) => return Err(self.error(TOO_SMALL)),
                 Ok(number) if number.is_finite() => Token::Real(number),
                 _ => return Err(self.error("this is not a number")),
             },
@@ -272,6 +275,12 @@ impl<'a> Tokens<'a> {
         self.next += end;
         Ok(token)
     }
+}
+
+/// Returns whether a text that reads as 0 is the text of another number.
+fn is_lost(text: &str) -> bool {
+    let mut digits = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    digits.any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 #[cfg(test)]

@@ -183,7 +183,8 @@ impl Adversary {
     }
 
     fn step(&mut self, user: &str) -> Vec<u8> {
-        match self.random.below(20) {
+        match self.random.below(21) {
+            20 => self.messages(user),
             0 | 1 => self.silence(),
             2 => self.transaction(user),
             3 => self.subscription(),
@@ -318,6 +319,16 @@ impl Adversary {
             "PING"
         };
         command(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// From here on each miss is a message within the replies. In RESP2 a client that listens does nothing more, and
+    /// most connections are to go on.
+    fn messages(&mut self, user: &str) -> Vec<u8> {
+        if user == "dave" || !self.random.one_in(4) {
+            return command(&["PING"]);
+        }
+        let hear = command(&["PSUBSCRIBE", "__keyevent@*__:keymiss"]);
+        [command(&["HELLO", "3"]), hear].concat()
     }
 
     fn failed_login(&mut self) -> Vec<u8> {

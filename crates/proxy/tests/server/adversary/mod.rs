@@ -14,7 +14,7 @@
 )]
 
 mod client;
-mod watcher;
+pub(crate) mod watcher;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,13 @@ const USERS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 
 /// Arguments of a server whose users have the names in `USERS`; two of them may not do everything.
 fn arguments(kind: Kind, extra: &[&str]) -> Vec<String> {
+    let events = match kind {
+        Kind::Redis6 => "KEAm",
+        _ => "KEAmn",
+    };
     let extra = extra.iter().chain(kind.debug_arguments());
+    let events = ["--notify-keyspace-events", events];
+    let extra = extra.chain(&events);
     let mut all: Vec<String> = extra.map(ToString::to_string).collect();
     let rights = [
         "+@all",

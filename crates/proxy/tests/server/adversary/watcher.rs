@@ -14,6 +14,14 @@ pub(crate) struct Executed {
     pub(crate) words: Vec<Vec<u8>>,
 }
 
+impl Executed {
+    /// Returns whether it is SET or DEL.
+    pub(crate) fn is_write(&self) -> bool {
+        let name = self.words.first();
+        name.is_some_and(|name| name == b"SET" || name == b"DEL")
+    }
+}
+
 impl fmt::Display for Executed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}]", self.db)?;

@@ -1,0 +1,223 @@
+//! `replay`: repeats what a restored backup has missed.
+
+use std::path::Path;
+
+use probity_disguise::{
+    Engine, Error, LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec, SpecFile,
+};
+use probity_log::clock::{Clock as _, SystemClock};
+use probity_log::reader::Filter;
+use serde::Serialize;
+
+use super::change::{print_entry, recorded};
+use super::look::parameters;
+use super::recorder::{LogEnd, Recorded, Recorder};
+use super::{AnyEngine, at_share, of_tenant, open, read, refused};
+use crate::args::Replay;
+use crate::command::copies::{reading_places, warn_of_none};
+use crate::command::databases::subject_key;
+use crate::command::open_reader;
+use crate::command::reading::{LostForm, tell_losses, tell_unsigned};
+use crate::config::Environment;
+use crate::entry_json::format_time;
+use crate::failure::{Failure, Status};
+use crate::output::{Output, counted};
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct ReplayedForm<'a> {
+    dry_run: bool,
+    missed: Vec<MissedForm<'a>>,
+    /// The number of operations, where all are of other databases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of_other_databases: Option<usize>,
+    #[serde(skip_serializing_if = "is_zero")]
+    untold: usize,
+    /// Places of the log whose loss was accepted: what they told of is not known.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    lost: &'a [LostForm],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+/// The operations of the log.
+struct Told {
+    operations: Vec<LoggedOperation>,
+    lost: Vec<LostForm>,
+}
+
+#[derive(Serialize)]
+struct MissedForm<'a> {
+    action: &'a str,
+    key: &'a str,
+    time: String,
+    outlook: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
+    let Some(dir) = args.log.log.as_deref() else {
+        return Err(Failure::usage("nothing says what was done")
+            .remedy("name the log that tells of it with --log DIR"));
+    };
+    let mut engine = opened(args, environment)?;
+    at_share(&mut engine, args.pace.share);
+    engine.set_subject_key(subject_key(dir, args.log.key.as_deref(), environment)?);
+    // The whole log is read first: an operation left out of it would look as if it had never been.
+    let told = told(args, dir, environment).map_err(|failure| {
+        let dir = dir.display();
+        failure.remedy(format!(
+            "nothing was done again; see what is damaged with: probity verify {dir}"
+        ))
+    })?;
+    let mut specs: Vec<Spec> = Vec::new();
+    for path in &args.spec {
+        specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
+    }
+    let request = ReplayRequest {
+        told: &told.operations,
+        specs: &specs,
+        parameters: parameters(&args.set),
+        time: SystemClock::new().now(),
+    };
+    let mut of_others = engine.missed();
+    let unknown = Unknown {
+        strangers: of_others.strangers(request.told).map_err(refused)?,
+        untold: of_others.untold(request.told).map_err(refused)?,
+        lost: told.lost,
+    };
+    let (missed, entry, log) = if args.dry_run {
+        let listed = engine.missed().list(&request).map_err(refused)?;
+        (listed, None, LogEnd::default())
+    } else {
+        let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+        let outcome = engine.missed().replay(&request).map_err(refused);
+        recorded(engine, recorder, outcome)?
+    };
+    tell(args, &missed, &unknown, entry)?;
+    let is_done = missed.iter().all(|it| it.outlook.reason().is_none());
+    log.after(if is_done && unknown.is_nothing() {
+        Status::Done
+    } else {
+        Status::Partial
+    })
+}
+
+/// Opens the database. One that is not prepared is older than everything that the log tells of it,
+/// and to prepare it now would make another one of it.
+fn opened(args: &Replay, environment: &Environment) -> Result<AnyEngine, Failure> {
+    match Engine::stored(open(&args.database, environment)?) {
+        Err(error @ Error::NotInstalled) => Err(refused(error).remedy(
+            "a backup from before the first registration cannot be brought to where the log is: restore a later one. Register and apply nothing in this one before, \
+             or what the log tells of is another database's for good",
+        )),
+        engine => of_tenant(engine.map_err(refused)?, &args.database),
+    }
+}
+
+/// Reads the operations from every stream of the log; their content says that they belong to this
+/// database.
+fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Told, Failure> {
+    let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
+    warn_of_none(&reading_places(dir, None, environment)?)?;
+    let filter = Filter::default();
+    tell_unsigned(&reader, &filter)?;
+    let lost = tell_losses(&reader, &filter);
+    let mut told = Operations::default();
+    let mut progress = Progress::new("entries read");
+    let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
+        progress.add_one();
+        told.add(found.stream.as_str(), &found.entry, found.erased);
+        Ok(())
+    });
+    progress.clear();
+    // Operations lost from a damaged log would stay undone unnoticed.
+    read.map_err(|failure| match failure.status() {
+        Status::Broken => failure.so("nothing was done again, because the log is damaged"),
+        _ => failure,
+    })?;
+    Ok(Told {
+        operations: told.in_order(),
+        lost,
+    })
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// The parts of the past that this log does not tell of.
+struct Unknown {
+    strangers: Option<usize>,
+    untold: usize,
+    lost: Vec<LostForm>,
+}
+
+impl Unknown {
+    const fn is_nothing(&self) -> bool {
+        self.strangers.is_none() && self.untold == 0 && self.lost.is_empty()
+    }
+}
+
+fn tell(
+    args: &Replay,
+    missed: &[MissingOperation],
+    unknown: &Unknown,
+    entry: Option<Recorded>,
+) -> Result<(), Failure> {
+    let forms: Vec<MissedForm<'_>> = missed.iter().map(form).collect();
+    let mut output = Output::new();
+    if !args.dry_run {
+        output.set_done("the replay is done");
+    }
+    if args.json {
+        output.json(&ReplayedForm {
+            dry_run: args.dry_run,
+            missed: forms,
+            of_other_databases: unknown.strangers,
+            untold: unknown.untold,
+            lost: &unknown.lost,
+            entry,
+        })?;
+        return output.flush();
+    }
+    if let Some(others) = unknown.strangers {
+        let others = counted(others as u64, "operation", "operations");
+        output.line(&format!(
+            "the log has {others} of other databases or tenants, and none of this one since it began or was made another one, or another copy of the same database was made another one \
+             in it, too. It is another database, or its backup is from before its first registration or its separation; a later backup is needed then"
+        ))?;
+    } else if forms.is_empty() {
+        output.line("the database has missed nothing that the log tells of")?;
+    }
+    if unknown.untold > 0 {
+        let untold = counted(unknown.untold as u64, "operation", "operations");
+        output.line(&format!(
+            "of {untold} in the database this log tells nothing: another log does, or this one was made anew. A replay needs the log that tells of all; \
+             what else the database lacks is not known"
+        ))?;
+    }
+    if !unknown.lost.is_empty() {
+        output.line("operations in the lost places of the log, named above, are not known: compare the database with another record of them")?;
+    }
+    for it in &forms {
+        let key = if it.key.is_empty() { "-" } else { it.key };
+        let reason = it.reason.map_or_else(String::new, |why| format!(": {why}"));
+        let (time, action, outlook) = (&it.time, it.action, it.outlook);
+        output.line(&format!("{time}  {action}  {key}  {outlook}{reason}"))?;
+    }
+    print_entry(entry.as_ref(), &mut output)?;
+    output.flush()
+}
+
+fn form(missed: &MissingOperation) -> MissedForm<'_> {
+    MissedForm {
+        action: &missed.action,
+        key: &missed.key,
+        time: format_time(missed.time),
+        outlook: missed.outlook.as_str(),
+        reason: missed.outlook.reason(),
+    }
+}

@@ -1,0 +1,36 @@
+//! `separate`: makes another database of a copy.
+
+use probity_log::clock::{Clock as _, SystemClock};
+use serde::Serialize;
+
+use super::change::{print_entry, recorded};
+use super::recorder::{Recorded, Recorder};
+use super::{refused, stored};
+use crate::args::Separate;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct SeparatedForm {
+    separated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+pub(super) fn separate(args: &Separate, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let outcome = engine.separate(SystemClock::new().now());
+    let ((), entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let mut output = Output::new();
+    if args.json {
+        let separated = true;
+        output.json(&SeparatedForm { separated, entry })?;
+    } else {
+        output.line("this is another database from now on: make a backup of it, for those from before belong to the one that it was")?;
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    log.after(Status::Done)
+}

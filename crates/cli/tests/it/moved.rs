@@ -1,0 +1,133 @@
+//! Logs that were moved or lack their configuration, and keys that an editor changed: advice that leads somewhere.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and moves files"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+use probity_testing::program::Program;
+use tempfile::TempDir;
+
+const PROBITY: Program = Program::new(env!("CARGO_BIN_EXE_probity"));
+const LINE: &str = "{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
+
+fn run(at: &Path, args: &[&str], status: i32) -> (String, String) {
+    PROBITY.ends(at, args, "", status)
+}
+
+fn new_log() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &["init", "audit"], 0);
+    PROBITY.ends(folder.path(), &["append", "audit"], LINE, 0);
+    folder
+}
+
+/// The advice after a log was moved under its writer named the old path, where nothing was, and then a new log there.
+#[test]
+fn an_append_whose_log_was_moved_says_how_to_go_on_at_the_new_path() {
+    let folder = new_log();
+    let at = folder.path();
+    let args = ["append", "audit", "--receipts"];
+    let mut child = PROBITY.command(at, &args).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(LINE.as_bytes()).unwrap();
+    let mut receipts = BufReader::new(child.stdout.take().unwrap()).lines();
+    receipts.next().unwrap().unwrap();
+    fs::rename(at.join("audit"), at.join("elsewhere")).unwrap();
+    stdin.write_all(LINE.as_bytes()).unwrap();
+    drop(stdin);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_ne!(ended.status.code(), Some(0), "{said}");
+    for advice in [
+        "go on with the new path, and move the folder of second copies",
+        "probity export NEW --stream default",
+        "probity append NEW - --stream default --receipts --from-line LINE",
+    ] {
+        assert!(said.contains(advice), "{advice}: {said}");
+    }
+    fs::rename(at.join("audit.heads"), at.join("elsewhere.heads")).unwrap();
+    run(at, &["verify", "elsewhere", "--key", "audit.vkey"], 0);
+    let args = ["append", "elsewhere", "--key", "audit.key"];
+    PROBITY.ends(at, &args, LINE, 0);
+}
+
+/// A log without its configuration was said to be deleted, though everything else of it was there.
+#[test]
+fn a_log_without_its_configuration_is_not_said_to_be_deleted() {
+    let folder = new_log();
+    let at = folder.path();
+    fs::rename(at.join("audit/probity.toml"), at.join("kept")).unwrap();
+    for args in [
+        &["verify", "audit", "--key", "audit.vkey"][..],
+        &["verify", "audit"],
+        &["append", "audit"],
+    ] {
+        let (_, said) = run(at, args, 3);
+        assert!(
+            said.contains("put probity.toml back from any backup"),
+            "{said}"
+        );
+        assert!(!said.contains("deleted"), "{said}");
+    }
+    fs::rename(at.join("kept"), at.join("audit/probity.toml")).unwrap();
+    run(at, &["verify", "audit", "--key", "audit.vkey"], 0);
+}
+
+/// A key that an editor of Windows had saved was no key file, and a checkpoint was no checkpoint, with the advice to take an
+/// undamaged copy.
+#[test]
+fn an_editor_changes_no_key_and_a_changed_checkpoint_says_so() {
+    let folder = new_log();
+    let at = folder.path();
+    for key in ["audit.key", "audit.vkey"] {
+        let text = fs::read_to_string(at.join(key)).unwrap();
+        let saved = format!("\u{feff}{}\r\n", text.trim_end());
+        fs::write(at.join("saved"), saved).unwrap();
+        run(at, &["verify", "audit", "--key", "saved"], 0);
+        let export = [
+            "export",
+            "audit",
+            "--format",
+            "csv",
+            "--overwrite",
+            "-o",
+            "saved",
+        ];
+        let (_, said) = run(at, &export, 1);
+        assert!(said.contains("never overwritten"), "{said}");
+    }
+    let head = fs::read_to_string(at.join("audit/streams/default/checkpoint")).unwrap();
+    fs::write(at.join("head"), head.replace('\n', "\r\n")).unwrap();
+    let (_, said) = run(at, &["verify", "audit", "--since", "head"], 2);
+    assert!(said.contains("its line ends were changed"), "{said}");
+}
+
+/// Advice that failed: to append to a log whose root key is lost, and to repeat an append of a folder. An older log that is
+/// none was an option that nobody had given.
+#[test]
+fn advice_about_a_lost_key_a_folder_and_no_older_log_leads_somewhere() {
+    let folder = new_log();
+    let at = folder.path();
+    let (_, said) = run(at, &["append", "audit", "audit"], 1);
+    assert!(said.contains("name a file: a folder is there"), "{said}");
+    assert!(!said.contains("go on with"), "{said}");
+    run(at, &["init", "other"], 0);
+    let (exported, _) = run(at, &["export", "audit", "--format", "jsonl"], 0);
+    let (_, said) = PROBITY.ends(at, &["append", "other"], &exported, 1);
+    let go_on = "go on with: probity append other - --stream default --exported --from-line 1";
+    assert!(said.contains(go_on), "{said}");
+    let (_, said) = run(at, &["verify", "audit", "--continues", "other"], 1);
+    assert!(
+        said.contains("name with --continues the log of an older version"),
+        "{said}"
+    );
+    fs::remove_file(at.join("audit.key")).unwrap();
+    let (_, said) = run(at, &["init", "audit"], 1);
+    assert!(said.contains("put audit.key back from a backup"), "{said}");
+}

@@ -1,0 +1,44 @@
+//! Types as statements name them: of a table made for values of a column, and of a cast.
+
+use super::{Column, Dialect};
+
+/// The bounds of texts and bits of `PostgreSQL`: a cast to such a type cuts off what is too long,
+/// where a column refuses it.
+const BOUNDED: [(&str, &str); 4] = [
+    ("character varying(", "character varying"),
+    ("character(", "bpchar"),
+    ("bit varying(", "bit varying"),
+    ("bit(", "bit varying"),
+];
+
+impl Column {
+    /// Returns the type with its collation, as a table made for its values declares it.
+    pub(crate) fn declaration(&self, dialect: Dialect) -> String {
+        let collation = match (dialect, &self.collation) {
+            (_, None) => String::new(),
+            (Dialect::Sqlite, Some(it)) => format!(" COLLATE {}", dialect.quote(it)),
+            (Dialect::Postgres, Some(it)) => format!(" COLLATE {it}"),
+            (Dialect::Mysql, Some(it)) => format!(" CHARACTER SET {} COLLATE {it}", letters(it)),
+        };
+        format!("{}{collation}", self.declared)
+    }
+
+    /// Returns the type of `PostgreSQL` to which a cast gives what an assignment to the column
+    /// gives, but for what is too long.
+    pub(crate) fn assigned(&self) -> String {
+        let kind = self.kind();
+        let bounded = BOUNDED.iter().find(|(start, _)| kind.starts_with(start));
+        match (bounded, kind.split_once(')')) {
+            (Some((_, plain)), Some((_, rest))) => format!("{plain}{rest}"),
+            _ if kind == "bit" => "bit varying".to_owned(),
+            _ => kind.to_owned(),
+        }
+    }
+}
+
+/// Returns the character set of a collation of `MariaDB`.
+pub(crate) fn letters(collation: &str) -> &str {
+    collation
+        .split_once('_')
+        .map_or(collation, |(letters, _)| letters)
+}

@@ -1,0 +1,185 @@
+//! The operations of a log that were done in a database, and which of them it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lineage::Lineage;
+use super::operation::{CommitOutcome, LoggedOperation, OperationId};
+use super::overtaken::Since;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::tables::OPERATIONS;
+use crate::statements::table::select_keys;
+
+/// The state of an operation in a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Done here.
+    Here,
+    /// Done again by a replay.
+    Replayed,
+    /// The database does not remember it, and has the next operation with the key that it gave.
+    Followed,
+    Missing,
+}
+
+/// The operations of a log that were done in this database, or may have been, for the current
+/// tenant or for all.
+pub(crate) struct History<'a> {
+    /// All of them in the order of the log.
+    pub(crate) done: Vec<(&'a LoggedOperation, Presence)>,
+    pub(crate) missing: Vec<LoggedOperation>,
+}
+
+/// Returns those of `told` that were done in this database. Missing are those that it does not
+/// have, in the same order; operations that their person repeated since are not missing any more.
+/// Forgotten or replaced records are missing, too, when some of them are among those `there`,
+/// whatever was done since: the same id may have been somebody else's. Operations erased from the
+/// log may have been missed. [`Since`] says which are overtaken.
+pub(crate) fn history<'a>(
+    database: &mut dyn TenantConnection,
+    [whole, own]: &[String; 2],
+    told: &'a [LoggedOperation],
+    there: &BTreeSet<String>,
+) -> Result<History<'a>, Error> {
+    let key = |it: &LoggedOperation| {
+        let of_all = it.is_of(whole).then(|| it.id.to_vec());
+        let key = || database.tenancy().key(&it.id).principal();
+        of_all.or_else(|| it.is_of(own).then(key))
+    };
+    let own: Vec<(Committed<'a>, Option<Vec<u8>>)> = committed(told)
+        .map(|it| {
+            let key = key(it.it).filter(|_| it.it.unread.is_none());
+            (it, key)
+        })
+        .filter(|(it, key)| it.it.may_be_of([whole, own]) || key.is_some())
+        .collect();
+    let keys = own.iter().filter_map(|(_, key)| key.clone());
+    let keys: Vec<Vec<Value>> = keys.map(|key| vec![Value::Bytes(key)]).collect();
+    let by = ["id".to_owned()];
+    let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
+    let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
+    let own = own
+        .into_iter()
+        .map(|(it, key)| (it, key.map(|key| known.contains(&key))));
+    Ok(compared(&own.collect::<Vec<_>>(), there))
+}
+
+/// An operation that was told of as done and not taken back.
+#[derive(Clone, Copy)]
+struct Committed<'a> {
+    it: &'a LoggedOperation,
+    fate: CommitOutcome,
+}
+
+/// Returns those of `told` whose commit did not fail, by their last entries.
+fn committed(told: &[LoggedOperation]) -> impl Iterator<Item = Committed<'_>> {
+    let known = told.iter().filter(|it| it.unread.is_none());
+    let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
+    let promised = told.iter().filter(|it| it.fate == CommitOutcome::Done);
+    let with_fate = promised.map(move |it| Committed {
+        it,
+        fate: match it.unread {
+            Some(_) => it.fate,
+            None => fates.get(&it.id).copied().unwrap_or(it.fate),
+        },
+    });
+    with_fate.filter(|it| it.fate != CommitOutcome::Undone)
+}
+
+/// Compares operations with what the database has; of those that cannot be read, nothing is known.
+fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>) -> History<'a> {
+    let readable = own
+        .iter()
+        .filter_map(|(it, known)| Some((it.it, (*known)?)));
+    let lineage = Lineage::of(readable);
+    let mut repeated = Repeated::default();
+    let mut since = Since::default();
+    // Keys with which their people went on in this database.
+    let mut begun = BTreeSet::new();
+    let mut applied = BTreeSet::new();
+    let (mut done, mut missing) = (Vec::new(), Vec::new());
+    for (Committed { it, fate }, known) in own.iter().rev() {
+        let Some(is_known) = *known else {
+            missing.push((*it).clone());
+            continue;
+        };
+        let destroyed = it.facts.destroyed.iter().flatten();
+        let is_there_again = destroyed.into_iter().any(|it| there.contains(it));
+        if is_known {
+            begun.extend(it.begun_with());
+        }
+        let went_on = it.ended_with().is_some_and(|key| begun.contains(key));
+        let is_overtaken = !is_known && since.overtakes(it, &lineage);
+        let is_own = since.add(it, is_known, &lineage);
+        done.push((
+            *it,
+            match (is_known, is_own) {
+                (true, true) => Presence::Here,
+                (true, false) => Presence::Replayed,
+                (false, _) if went_on => Presence::Followed,
+                (false, _) => Presence::Missing,
+            },
+        ));
+        // A disguise is applied once under its id: what was told of it before was not committed.
+        let is_apply = matches!(&*it.action, "disguise.apply" | "disguise.decay");
+        if is_apply && !applied.insert(&it.key) && !is_known {
+            continue;
+        }
+        if is_known && !is_there_again {
+            repeated.add(it, &lineage, is_own);
+        } else if is_known || is_there_again || !repeated.has(it, &lineage) {
+            missing.push(LoggedOperation {
+                fate: *fate,
+                is_put_back: is_known || is_there_again && went_on,
+                is_overtaken,
+                ..(*it).clone()
+            });
+        }
+    }
+    done.reverse();
+    missing.reverse();
+    History { done, missing }
+}
+
+/// The lineages of people under which an action was done.
+type Keys<'a> = BTreeSet<Option<&'a str>>;
+
+/// The operations after the one at hand that the database has, from the last one on.
+#[derive(Default)]
+struct Repeated<'a> {
+    same: BTreeMap<(&'a str, &'a str, Option<&'a str>), Keys<'a>>,
+    /// Those who had everything forgotten here, with their credential.
+    forgot: BTreeSet<&'a str>,
+    /// Those whose credentials went with everything else, perhaps by a replay.
+    closed: BTreeSet<&'a str>,
+}
+
+impl<'a> Repeated<'a> {
+    fn add(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>, is_own: bool) {
+        let name = (&*it.action, &*it.key, it.subject.as_deref());
+        let key = lineage.of_operation(it);
+        self.same.entry(name).or_default().insert(key);
+        if it.action == "disguise.forget" && it.key.is_empty() {
+            self.closed.extend(key);
+            self.forgot.extend(key.filter(|_| is_own));
+        }
+    }
+
+    /// Returns whether the person of `it` did the same again, or had everything forgotten since. By
+    /// the id alone it may have been somebody else's; so their keys must be of one lineage, where
+    /// the entry names one. Whoever registers again has another key.
+    fn has(&self, it: &'a LoggedOperation, lineage: &Lineage<'a>) -> bool {
+        let name = (&*it.action, &*it.key, it.subject.as_deref());
+        let own = lineage.of_operation(it);
+        let is_same = |keys: &Keys<'_>| {
+            own.is_none() || it.action == "disguise.register" || keys.contains(&own)
+        };
+        let ended = match it.action.as_str() {
+            "disguise.forget" | "disguise.key" => &self.forgot,
+            "disguise.password" => &self.closed,
+            _ => return it.may_be_repeated() && self.same.get(&name).is_some_and(is_same),
+        };
+        self.same.get(&name).is_some_and(is_same) || own.is_some_and(|key| ended.contains(key))
+    }
+}

@@ -1,0 +1,190 @@
+//! Updates whose expressions have more than one meaning, or another one at each moment.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use probity_disguise::{Dialect, Error, UpdateError};
+
+use super::families::{REMOVAL, assert_alike, mapping, migrated, named, society};
+use super::forum::time;
+
+/// A number that its column shows with other digits came back as the text of `ALTER TABLE` where the migration had been an
+/// UPDATE, and the other way round.
+pub(crate) fn a_number_of_two_texts_needs_one_of_them_said() {
+    if crate::connect().dialect() != Dialect::Mysql {
+        return;
+    }
+    for (kind, value, other) in [
+        ("INT(6) ZEROFILL", "7", "VARCHAR(30)"),
+        ("DECIMAL(8,2) ZEROFILL", "5.10", "VARCHAR(30)"),
+        ("FLOAT", "0.1", "VARBINARY(30)"),
+        ("DOUBLE(8,3)", "0.1", "VARCHAR(30)"),
+    ] {
+        let mut society = society(kind, &[value], REMOVAL);
+        let id = society.leave(1);
+        for sql in [
+            &format!("ALTER TABLE posts ADD w {other}"),
+            "UPDATE posts SET w = v",
+            &format!("ALTER TABLE posts DROP v, CHANGE w v {other}"),
+        ] {
+            society.sql(sql);
+        }
+        for alone in ["v", "\\\"v\\\"", "length(v)"] {
+            let alone = mapping("", &format!("sql = {{ v = \"{alone}\" }}\n"));
+            let refused = society.engine.updates().record(&alone, time());
+            let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("may mean two"));
+            assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
+        }
+        let said = mapping("", "sql = { v = \"(v)\" }\n");
+        society.engine.updates().record(&said, time()).unwrap();
+        assert!(society.reveal(1, id).is_complete(), "{kind}");
+        assert_alike(&mut society, kind);
+    }
+}
+
+/// A time in a zone that an earlier update made was compared in the zone of the engine: a row came back that the migration
+/// had deleted.
+pub(crate) fn a_time_that_an_update_made_needs_the_zone_said() {
+    let (add, fill) = match crate::connect().dialect() {
+        Dialect::Postgres => ("ADD ts TIMESTAMPTZ", "v::timestamptz"),
+        Dialect::Mysql => ("ADD ts TIMESTAMP NULL", "v"),
+        _ => return,
+    };
+    let mut society = society("VARCHAR(30)", &["'2026-01-19 17:00:00'"], REMOVAL);
+    society.leave(1);
+    society.sql(&format!("ALTER TABLE posts {add}"));
+    society.sql(&format!("UPDATE posts SET ts = {fill}"));
+    let made = named("made", "time_zone = \"+00:00\"\n", "sql = { ts = \"v\" }\n");
+    society.engine.updates().record(&made, time()).unwrap();
+    let unsaid = named("later", "", "where = \"ts <> '2026-01-19 17:00:00'\"\n");
+    let refused = society.engine.updates().record(&unsaid, time());
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("time_zone"));
+    assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+}
+
+/// Bytes and intervals never came back as texts: the form of their texts could not be said.
+pub(crate) fn an_update_says_how_texts_are_made() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    for (kind, value, other, key) in [
+        ("TIME", "'10:00'", "TIMETZ", "by code"),
+        ("TIME[]", "'{10:00}'", "TIMETZ[]", "by code"),
+        ("BYTEA", "'a'", "TEXT USING v::text", "bytea_output"),
+        ("INTERVAL[]", "'{90 minutes}'", "TEXT", "interval_style"),
+        ("DATE", "'2026-01-05'", "TEXT", "date_style"),
+        (
+            "TIMESTAMP[]",
+            "'{2026-01-05}'",
+            "TEXT[] USING v::text[]",
+            "date_style",
+        ),
+    ] {
+        let mut society = society(kind, &[value], REMOVAL);
+        society.leave(1);
+        migrated(&mut society, other);
+        let zone = if key == "by code" {
+            "time_zone = \"UTC\"\n"
+        } else {
+            ""
+        };
+        let unsaid = mapping(zone, "sql = { v = \"v\" }\n");
+        let refused = society.engine.updates().record(&unsaid, time());
+        let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(key));
+        assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
+    }
+    // A rounded number has more digits by one setting than by another, and an interval another sign.
+    for (kind, value, other) in [
+        ("DOUBLE PRECISION", "0.30000000000000004", "TEXT"),
+        ("TEXT", "'-1 10:00:00'", "INTERVAL USING v::interval"),
+    ] {
+        let mut society = society(kind, &[value], REMOVAL);
+        let id = society.leave(1);
+        society.sql("SET intervalstyle = 'sql_standard'");
+        society.sql("SET extra_float_digits = 0");
+        migrated(&mut society, other);
+        society.sql("SET intervalstyle = 'postgres'");
+        society.sql("SET extra_float_digits = 3");
+        let unsaid = mapping("", "sql = { v = \"v\" }\n");
+        society.engine.updates().record(&unsaid, time()).unwrap();
+        let refused = society.try_to_return(1, id);
+        assert!(
+            matches!(refused, Err(Error::Update { .. })),
+            "{kind} {refused:?}"
+        );
+        let settings = "interval_style = \"sql_standard\"\nextra_float_digits = 0\n";
+        let said = mapping(settings, "sql = { v = \"v\" }\n");
+        society.engine.updates().replace(&said[0], time()).unwrap();
+        assert!(society.try_to_return(1, id).unwrap().is_complete());
+        assert_alike(&mut society, kind);
+    }
+}
+
+/// A text such as 'now', alone or in a list or a range, came back as the moment of the return.
+pub(crate) fn an_update_reads_no_moment() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    for (kind, value, other) in [
+        ("TEXT", "'now'", "TIMESTAMPTZ USING v::timestamptz"),
+        ("TEXT", "'[now, infinity)'", "TSTZRANGE USING v::tstzrange"),
+        (
+            "TEXT[]",
+            "'{\"January 5, 2026\",now}'",
+            "TIMESTAMP[] USING v::timestamp[]",
+        ),
+    ] {
+        let mut society = society(kind, &[value], REMOVAL);
+        let id = society.leave(1);
+        migrated(&mut society, other);
+        let settings = "time_zone = \"UTC\"\ndate_style = \"ISO, YMD\"\n";
+        let said = mapping(settings, "sql = { v = \"v\" }\n");
+        society.engine.updates().record(&said, time()).unwrap();
+        let revealed = society.try_to_return(1, id);
+        assert!(
+            matches!(revealed, Err(Error::Update { .. })),
+            "{value} {revealed:?}"
+        );
+    }
+}
+
+/// A text with U+0000 became the number in front of it.
+pub(crate) fn no_number_is_made_of_a_text_with_a_zero_byte() {
+    if crate::connect().dialect() != Dialect::Sqlite {
+        return;
+    }
+    let mut society = society("TEXT", &["'12' || char(0) || 'x'"], REMOVAL);
+    let id = society.leave(1);
+    migrated(&mut society, "INTEGER");
+    let said = mapping("", "sql = { v = \"v\" }\n");
+    society.engine.updates().record(&said, time()).unwrap();
+    let revealed = society.try_to_return(1, id);
+    assert!(
+        matches!(revealed, Err(Error::Update { .. })),
+        "{revealed:?}"
+    );
+}
+
+/// A refusal of the database named neither the expression nor the reason.
+pub(crate) fn a_refused_update_gives_the_reason() {
+    let (more, target, reason) = match crate::connect().dialect() {
+        Dialect::Postgres => (
+            "time_zone = \"Nowhere/At_All\"\n",
+            "where = \"v > '2026-01-05'\"\n",
+            "distance from UTC",
+        ),
+        Dialect::Mysql => (
+            "time_zone = \"Nowhere/At_All\"\n",
+            "where = \"v > '2026-01-05'\"\n",
+            "time_zone = \"-05:00\"",
+        ),
+        _ => return,
+    };
+    let mut society = society("TIMESTAMP NULL", &["'2026-01-05 10:00:00'"], REMOVAL);
+    society.leave(1);
+    let recorded = society
+        .engine
+        .updates()
+        .record(&mapping(more, target), time());
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(reason));
+    assert!(recorded.as_ref().is_err_and(by_name), "{recorded:?}");
+}
