@@ -13,6 +13,9 @@ import sys
 import threading
 import time
 
+# Lines of a failed program that are printed once more at the end.
+REASON_LINES = 60
+
 # The programs that take longest start first, so that none of them is alone at the end.
 LONGEST = """
     servers crash sqlite server it memory kill schemas disguise tamper small damaged serve sql
@@ -35,6 +38,13 @@ def programs(arguments):
     last = len(LONGEST)
     rank = {name: place for place, name in enumerate(LONGEST)}
     return sorted(found, key=lambda it: (rank.get(it[0], last), it[1], it[0]))
+
+
+def reasons(output):
+    """Returns what a failed program printed of its failures, which a long log may be cut before."""
+    lines = output.decode(errors="replace").splitlines(keepends=True)
+    begin = lines.index("failures:\n") if "failures:\n" in lines else -REASON_LINES
+    return "".join(lines[begin:][:REASON_LINES])
 
 
 def run(waiting, failed, printing):
@@ -61,7 +71,7 @@ def run(waiting, failed, printing):
             sys.stdout.buffer.write(ended.stdout)
             sys.stdout.flush()
             if ended.returncode != 0:
-                failed.append(title)
+                failed.append((title, reasons(ended.stdout)))
 
 
 def drain(waiting):
@@ -94,9 +104,9 @@ def main():
     if "--test" not in arguments:
         documented = subprocess.run(["cargo", "test", "--doc", *arguments], check=False)
         if documented.returncode != 0:
-            failed.append("the examples in documentation")
-    for title in failed:
-        print(f"FAILED: {title}")
+            failed.append(("the examples in documentation", ""))
+    for title, why in failed:
+        print(f"{why}FAILED: {title}")
     sys.exit(1 if failed else 0)
 
 

@@ -32,11 +32,19 @@ fn append(folder: &Path, log: &str, actor: &str) -> String {
 
 fn copy(folder: &Path, from: &str, to: &str) {
     for ending in ["", ".heads"] {
-        let copied = Command::new("cp")
-            .args(["-r", &format!("{from}{ending}"), &format!("{to}{ending}")])
-            .current_dir(folder)
-            .status();
-        assert!(copied.unwrap().success());
+        let to = folder.join(format!("{to}{ending}"));
+        let is_copied = || {
+            let mut copy = Command::new("cp");
+            copy.arg("-r").arg(format!("{from}{ending}")).arg(&to);
+            copy.current_dir(folder).status().unwrap().success()
+        };
+        // A writer takes its temporary files away under the copy.
+        let mut tries = 0;
+        while !is_copied() {
+            tries += 1;
+            assert!(tries < 20, "{} is not copied", to.display());
+            fs::remove_dir_all(&to).unwrap();
+        }
     }
 }
 

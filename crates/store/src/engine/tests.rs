@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test damages files")]
 
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
@@ -58,11 +59,13 @@ fn the_lock_goes_after_everything_that_uses_the_files() {
     let slots = path.join("store.1.subjects");
     assert_eq!(fs::metadata(&slots).unwrap().len(), (1 + KEYS) * 128);
     let (store, was_locked) = probed(&path);
-    // No block that is read from now on opens.
-    let data = path.join("store.1.sealed");
-    let mut bytes = fs::read(&data).unwrap();
-    bytes[4096..].fill(1);
-    fs::write(&data, bytes).unwrap();
+    // No block that is read from now on opens. A file that is cut off first looks like one of another form, and is
+    // written anew.
+    let data = File::options().write(true).open(path.join("store.1.sealed"));
+    let data = data.unwrap();
+    let length = data.metadata().unwrap().len() - 4096;
+    let damage = vec![1; usize::try_from(length).unwrap()];
+    data.write_all_at(&damage, 4096).unwrap();
     // An answer may come from memory: an opening reads some blocks.
     let fails = |key: &String| {
         let (mut commands, mut command) = (Commands::default(), Command::default());

@@ -159,7 +159,10 @@ fn state(path: &Path) -> Vec<(String, u64)> {
 /// Lets a child process work on the store at `path`, and kills it at the change number `step` of the
 /// folder; returns whether it came to that.
 fn kill_at(path: &Path, step: usize) -> bool {
-    let mut child = Process::new(std::env::current_exe().unwrap())
+    // Beside other work the child would pass several changes between two looks.
+    let mut child = Process::new("nice")
+        .args(["-n", "19"])
+        .arg(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "backups::store_until_killed",
