@@ -11,6 +11,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::head_origin::log_of;
 use crate::heads::Heads;
+use crate::history::claimed_size;
 use crate::storage::{Directory, Storage};
 
 /// The storage of a log, and the second place that keeps its signed heads.
@@ -42,9 +43,10 @@ impl LogLocation {
         &self.heads_path
     }
 
-    /// Returns whether the place of the heads holds a second copy of any stream of the log. Without
-    /// one an older copy of the log cannot be told from the newest. Other files are no copies: one
-    /// of any name would pass for a comparison.
+    /// Returns whether the place of the heads holds second copies of the log's streams. Without them an
+    /// older copy of the log cannot be told from the newest. Other files are no copies: one of any
+    /// name would pass for a comparison. So would that of a stream without new entries, where the
+    /// copies of the journal and of `heads` are gone, which each log has.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -59,8 +61,18 @@ impl LogLocation {
                 copied.retain(|name| streams.iter().any(|it| it == name.as_str()));
             }
         }
+        let is_there = |name: &StreamName| {
+            let note = unless_strange(heads.load(name))?;
+            Ok::<_, LogError>(note.is_some_and(|note| !note.is_empty()))
+        };
+        let log = Files::of_log(self, &Options::default());
+        for name in [StreamName::journal(), StreamName::heads()] {
+            if claimed_size(&log, &name)? > 0 && !is_there(&name)? {
+                return Ok(false);
+            }
+        }
         for name in copied {
-            if unless_strange(heads.load(&name))?.is_some_and(|note| !note.is_empty()) {
+            if is_there(&name)? {
                 return Ok(true);
             }
         }

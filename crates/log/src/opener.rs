@@ -16,8 +16,9 @@ use probity_format::{Timestamp, Version};
 use crate::accepted::AcceptedLoss;
 use crate::epochs::{CertifiedEpochs, Epochs};
 use crate::error::LogError;
-use crate::files::Files;
-use crate::history::read_history;
+use crate::files::{Files, is_strange};
+use crate::heads::Heads;
+use crate::history::{read_history, read_history_to_write};
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::known_epochs::KnownEpochs;
@@ -214,14 +215,22 @@ impl Opener {
         erased.extend(erasures);
     }
 
-    /// The key in the folder of keys that signs, as the journal knows it, and that journal.
+    /// The key in the folder of keys that signs, as the journal knows it, and that journal: a certificate counts once a
+    /// second copy covers it.
     pub(crate) fn signing_key(
         &self,
         geometry: &Geometry,
+        heads: &Heads,
     ) -> Result<(SigningKeyState, History), LogError> {
-        let keys = (&self.files, &*self.wrapping, geometry.origin());
-        let read_history = || read_history(&self.files, geometry, Some(&self.master));
-        SigningKeyState::settled(keys, read_history)
+        let (files, wrapping) = (&self.files, &*self.wrapping);
+        let read_history =
+            || match read_history_to_write(files, heads, geometry, (&self.master, wrapping)) {
+                Err(error) if is_strange(&error) => {
+                    read_history(files, geometry, Some(&self.master))
+                }
+                read => read,
+            };
+        SigningKeyState::settled((files, wrapping, geometry.origin()), read_history)
     }
 
     /// The slots that were durable and do not open, although no erasure is recorded.

@@ -18,6 +18,7 @@ pub use crate::entries::{Entries, OwnedEntry};
 use crate::error::{LogError, Missing};
 use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
+use crate::heads::Heads;
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
@@ -308,7 +309,8 @@ impl Reader {
     /// # Errors
     /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
-        let (state, _) = self.opener.signing_key(&self.geometry)?;
+        let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
+        let (state, _) = self.opener.signing_key(&self.geometry, &heads)?;
         Ok(state)
     }
 

@@ -69,6 +69,7 @@ impl LogState {
         let origin = self.geometry.origin();
         let mut heads = self.streams.heads();
         heads.name_all_next();
+        self.publish_bound([journal.stream(), heads.stream()])?;
         let [journal_bound, heads_bound] = [journal.stream(), heads.stream()].map(|it| bound(it));
         let mut keys = lock(&self.keys);
         let successor = keys.prepare_successor(&self.files)?;
@@ -104,6 +105,19 @@ impl LogState {
             journal.stream().enter(epoch, &self.files)?;
         }
         lock(&self.keys).settle(&self.files)
+    }
+
+    /// Publishes frames that a crash left behind a checkpoint: a certificate binds none but those that
+    /// one covers, so that an older checkpoint shows by it. The journal comes first, which may have
+    /// the certificate of the present key there.
+    fn publish_bound(&self, streams: [&Stream; 2]) -> Result<(), LogError> {
+        for stream in streams {
+            // Notes are of the epoch that the certificate begins.
+            stream.withhold_notes();
+            self.publish_stream(stream)?;
+            stream.release_notes();
+        }
+        Ok(())
     }
 }
 

@@ -447,7 +447,7 @@ impl Opening<'_> {
     }
 
     /// Returns whether this is the stream in which the log anchors heads.
-    fn is_heads(&self) -> bool {
+    pub(super) fn is_heads(&self) -> bool {
         self.name.as_str() == StreamName::HEADS && self.history.v2.is_none()
     }
 

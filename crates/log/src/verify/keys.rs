@@ -6,6 +6,7 @@ use super::stored::{is_strange, is_there};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
+use crate::heads::Heads;
 use crate::keystore::{SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
 
@@ -20,7 +21,8 @@ impl Verifier<'_> {
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<Option<SigningKeyState>, LogError> {
-        let (state, history) = match opener.signing_key(&self.geometry) {
+        let heads = Heads::new(self.heads.for_reading());
+        let (state, history) = match opener.signing_key(&self.geometry, &heads) {
             // The journal's own faults are reported where it is checked.
             Err(error) if is_strange(&error) => return Ok(None),
             read => read?,

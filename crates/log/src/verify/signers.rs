@@ -60,11 +60,28 @@ impl Opening<'_> {
         } else {
             Version::NEWEST
         };
+        if self.is_heads() {
+            return self.is_below_bound(size);
+        }
         let (anchored, frame) = self.anchors.last().filter(|(more, _)| *more > size)?;
         Some(format!(
             "covers {}, but {} {frame} anchored {anchored}: an older checkpoint was put back",
             frames(size),
             anchoring_frame(by)
         ))
+    }
+
+    /// The fault of a checkpoint of `heads` over `size` frames, where a certificate binds more of them:
+    /// it was published before the certificate was made, and was read after.
+    fn is_below_bound(&self, size: u64) -> Option<String> {
+        let certificates = self.history.certificates.iter();
+        let bound = certificates.filter_map(|(link, frame)| Some((link.heads?.size, frame)));
+        let (most, frame) = bound.max_by_key(|(bound, _)| *bound)?;
+        (most > size).then(|| {
+            format!(
+                "covers {}, but the key certificate in journal frame {frame} binds {most}: an older checkpoint was put back",
+                frames(size)
+            )
+        })
     }
 }

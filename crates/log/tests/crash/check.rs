@@ -7,7 +7,7 @@ use std::sync::Arc;
 use probity_format::Version;
 use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
-use probity_log::storage::Memory;
+use probity_log::storage::{Memory, Storage as _};
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
 use probity_log::{Appender, Durability, Log, LogError, LogLocation, Options, Repair, StreamName};
 
@@ -39,6 +39,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
     assert!(created || !facts.created, "the log is gone");
     if created {
         verify_alone(&world);
+        verify_without_successor(&world);
     }
     let log = match open(&places) {
         Ok(log) => log,
@@ -150,6 +151,31 @@ fn verify_alone(world: &World) {
         };
         let report = verify_at(&left, &options).unwrap();
         assert_eq!(report.faults, [], "without second copies, before recovery");
+    }
+}
+
+/// A thief takes the new key of an opening away that only a second copy of the journal certifies. Verification with the
+/// root key called such a log intact, which nobody could write any more.
+fn verify_without_successor(world: &World) {
+    let (published, kept) = (
+        world.head_size("log/streams/journal/checkpoint"),
+        world.head_size("second/journal"),
+    );
+    let left = world.memory.clone_live();
+    if kept <= published || left.remove("log/keys/signing.next").is_err() {
+        return;
+    }
+    let left = World::of(left);
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let report = verify_at(&left.places(), &options).unwrap();
+    let found = report.faults.iter().map(|it| it.class);
+    let found: Vec<FaultClass> = found.collect();
+    match open(&left.places()) {
+        Ok(log) => log.close().unwrap(),
+        Err(_) => assert_eq!(found, [FaultClass::KeyChain], "without the new key"),
     }
 }
 

@@ -53,6 +53,13 @@ impl World {
         Self::of(left)
     }
 
+    /// The frames that the head in a file covers; none where there is no head.
+    pub(crate) fn head_size(&self, name: &str) -> Option<u64> {
+        let note = self.memory.read(name, u64::MAX).ok()?;
+        let note = SignedNote::parse(&note).ok()?;
+        Some(Checkpoint::parse(note.text()).ok()?.size())
+    }
+
     pub(crate) fn places(&self) -> LogLocation {
         let part = |folder| {
             Arc::new(Part {

@@ -1,6 +1,7 @@
 //! An older checkpoint of `heads`, over frames of which the newest are still there: they anchor
 //! heads of other streams, and the last certificate of the journal binds them.
 
+use probity_log::StreamName;
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::FaultClass;
 
@@ -48,6 +49,28 @@ fn found(scene: &Scene<'_>, look: Look, class: FaultClass, stream: &str) {
     let mut all = faults.iter();
     let is_found = all.any(|it| it.class == class && it.stream == stream);
     assert!(is_found, "{look:?}, {class:?} of {stream}: {faults:?}");
+}
+
+/// An older checkpoint of `heads` alone, or with its second copy, was status 0 to every reader: frames that had been
+/// signed for were called not signed yet. The certificates of the journal bind more of them.
+#[test]
+fn an_older_checkpoint_of_the_heads_alone_is_a_rollback() {
+    let world = World::new();
+    let mut scene = world.scene();
+    for is_copied in [false, true] {
+        cut_checkpoint_of_heads(&mut scene);
+        if is_copied {
+            let older = std::fs::read(world.older.join("streams/heads/checkpoint")).unwrap();
+            scene.write("log.heads/heads", &older);
+        }
+        for look in [Look::Keyless, Look::Keyed, Look::Anchor] {
+            found(&scene, look, FaultClass::Rollback, StreamName::HEADS);
+        }
+        let reader = Reader::open(&scene.log(), &root()).unwrap();
+        let refused = reader.iter(&Filter::default()).find_map(Result::err);
+        assert!(refused.is_some(), "the entries were read");
+        scene.undo();
+    }
 }
 
 /// The frames of `heads` behind its checkpoint were read by nobody, though the journal signs for

@@ -63,7 +63,9 @@ fn the_lock_goes_after_everything_that_uses_the_files() {
     let (store, was_locked) = probed(&path);
     // No block that is read from now on opens. A file that is cut off first looks like one of another form, and is
     // written anew.
-    let data = File::options().write(true).open(path.join("store.1.sealed"));
+    let data = File::options()
+        .write(true)
+        .open(path.join("store.1.sealed"));
     let data = data.unwrap();
     let length = data.metadata().unwrap().len() - 4096;
     let damage = vec![1; usize::try_from(length).unwrap()];

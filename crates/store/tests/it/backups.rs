@@ -13,7 +13,7 @@ use std::process::{Command as Process, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use probity_store::{Command, Commands, Options, Store, SubjectOf};
+use probity_store::{Command, Commands, OpenError, Options, Store, SubjectOf};
 
 use crate::runs::bytes_of;
 
@@ -79,8 +79,18 @@ impl Older {
     }
 }
 
+/// Opens a store. A process that another test begins at the moment of a close has the lock until
+/// its program runs.
 fn opened(path: &Path) -> Store {
-    Store::open(path, Options::default()).unwrap()
+    let begun = Instant::now();
+    loop {
+        match Store::open(path, Options::default()) {
+            Err(OpenError::InUse(_)) if begun.elapsed().as_secs() < 60 => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 fn ask(store: &Store, line: &str) -> String {
@@ -159,10 +169,7 @@ fn state(path: &Path) -> Vec<(String, u64)> {
 /// Lets a child process work on the store at `path`, and kills it at the change number `step` of the
 /// folder; returns whether it came to that.
 fn kill_at(path: &Path, step: usize) -> bool {
-    // Beside other work the child would pass several changes between two looks.
-    let mut child = Process::new("nice")
-        .args(["-n", "19"])
-        .arg(std::env::current_exe().unwrap())
+    let mut child = Process::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "backups::store_until_killed",

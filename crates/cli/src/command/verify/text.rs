@@ -146,13 +146,13 @@ fn print_rest(
         let bytes = counted(frame_bytes, "byte", "bytes");
         let by = match sealers {
             Sealers::Known => "which the log's keys sealed",
-            Sealers::Unknown => "not signed yet: the root key tells whether this log wrote them",
+            Sealers::Unknown => "the root key tells whether this log wrote them",
             Sealers::Nobodys => {
                 "which nobody signed: in a log of version 2 nothing tells whose they are, and nobody reads them"
             }
         };
         output.line(&format!(
-            "stream {name}: {frames} of {bytes} not covered by a checkpoint yet, {by}"
+            "stream {name}: {frames} of {bytes} not covered by a checkpoint, {by}"
         ))?;
     }
     if stream.tail_bytes > 0 {
