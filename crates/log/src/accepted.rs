@@ -61,6 +61,15 @@ impl AcceptedLoss {
         )
     }
 
+    /// The fault of frames that are there again after an opening began to accept their loss.
+    pub(crate) fn returned(&self) -> String {
+        format!(
+            "an opening that was broken off accepts the loss of stream {} from frame {} on, and the frames are there again: the next opening \
+             finishes that only where a loss is accepted (--accept-loss), and sets them aside; export their entries before",
+            self.loss.stream, self.loss.from
+        )
+    }
+
     /// Takes over that the frames of the stream from `later.from` on were lost.
     fn lose(&mut self, later: &Repair) {
         if later.kind == RepairKind::Lost && later.stream == self.loss.stream {
@@ -110,6 +119,18 @@ impl History {
         let unsigned = self.losses.iter().filter(|lost| lost.frame >= signed);
         let of_stream = unsigned
             .filter(|lost| lost.loss.kind == RepairKind::Lost && lost.loss.stream == *stream);
+        of_stream.min_by_key(|lost| lost.loss.from)
+    }
+
+    /// The first loss of frames of `stream` that an opening accepted and was about to sign for when it
+    /// ended.
+    pub(crate) fn begun_loss(&self, stream: &StreamName) -> Option<&AcceptedLoss> {
+        let begun = self.covered.unwrap_or(u64::MAX)..self.begun?;
+        let losses = self.losses.iter();
+        let of_stream = losses.filter(|lost| {
+            let loss = &lost.loss;
+            loss.kind == RepairKind::Lost && loss.stream == *stream && begun.contains(&lost.frame)
+        });
         of_stream.min_by_key(|lost| lost.loss.from)
     }
 

@@ -130,6 +130,11 @@ impl CertifiedEpochs {
         all
     }
 
+    /// Collects the openings of `history` without what an opening was about to sign for when it ended.
+    pub(crate) fn without_begun(history: &History) -> Self {
+        Self::signed(history, history.covered.unwrap_or(u64::MAX))
+    }
+
     /// Collects the openings of `history`, of which the first `signed` frames are signed for.
     fn signed(history: &History, signed: u64) -> Self {
         let certificates = history.certificates.iter();

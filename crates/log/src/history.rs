@@ -279,8 +279,8 @@ fn read_signed(
         _ => None,
     };
     let copies = writer.map(|writer| writer.heads);
-    let signed = signed_frames(files, copies, geometry, &read.history)?;
-    let signed = signed.map(|signed| signed.max(begun.unwrap_or_default()));
+    let covered = signed_frames(files, copies, geometry, &read.history)?;
+    let signed = covered.map(|signed| signed.max(begun.unwrap_or_default()));
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
     let first_of = |signed| read.openings.range(signed..).next().copied();
     let unsigned = signed.and_then(first_of).map(|first| first.max(taken));
@@ -295,6 +295,7 @@ fn read_signed(
         return Err(broken(&error));
     }
     read.history.signed = signed;
+    read.history.covered = covered;
     read.history.begun = begun;
     read.history.unfinished = unsigned.filter(|frame| *frame == read.history.frames());
     Ok(read.history)

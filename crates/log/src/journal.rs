@@ -246,6 +246,8 @@ pub(crate) struct History {
     /// Frames covered by a head that a key of the chain signed; nothing where none was found, and
     /// all count.
     pub(crate) signed: Option<u64>,
+    /// Those of them without the frames that `begun` counts.
+    pub(crate) covered: Option<u64>,
     /// Frames of the journal for which a writer was about to sign, as `repairs` says.
     pub(crate) begun: Option<u64>,
     /// The frame, at which reading ended, of an opening that ended before anybody had signed for
@@ -294,6 +296,7 @@ impl History {
                 root: EMPTY_ROOT,
             },
             signed: None,
+            covered: None,
             begun: None,
             unfinished: None,
             has_lost_slots: false,

@@ -1,16 +1,20 @@
 //! Repairs the streams that recovery found, once all of them are known to be sound.
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::keys::MasterKey;
 use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
+use probity_format::record::Record;
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
 use crate::beyond::{Beyond, Rebuilt};
+use crate::epochs::{CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
 use crate::recovery::Recovery;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
-use crate::scan::{End, Position, read};
+use crate::scan::{End, Position, read, scan_believed};
 use crate::segments;
 use crate::stream::Recovered;
 use crate::tail::Tail;
@@ -44,6 +48,44 @@ impl FoundStream<'_> {
     pub(crate) fn loss(&self) -> Option<LogError> {
         let noted = self.recovery.durable.filter(|_| !self.is_lossless)?;
         Some(self.recovery.lost(&noted, self.size()))
+    }
+
+    /// Checks that frames are gone whose loss an opening accepted that was broken off: going on with that
+    /// sets them aside.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] where one is there; errors of the storage.
+    pub(crate) fn check_returned(
+        &self,
+        master: &MasterKey,
+        floor: Option<Floor>,
+    ) -> Result<(), LogError> {
+        let Recovery {
+            files,
+            name,
+            identity,
+            history,
+            ..
+        } = &self.recovery;
+        let Some(lost) = history.begun_loss(name) else {
+            return Ok(());
+        };
+        let before = CertifiedEpochs::without_begun(history);
+        let mut epochs = Epochs::new(master, &before, name, identity.id).above(floor);
+        let (mut position, mut is_there) = (self.position.clone(), false);
+        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let mut take = |_: &Record, _: &Frame<'_>| {
+            is_there = true;
+            Ok::<(), LogError>(())
+        };
+        let _end = scan_believed(files, name, &mut position, &mut believe, &mut take)?;
+        if !is_there {
+            return Ok(());
+        }
+        Err(LogError::Broken {
+            place: format!("stream journal, frame {}", lost.frame),
+            reason: lost.returned(),
+        })
     }
 
     /// Cuts off torn bytes, makes the found frames durable, and finishes a publication of the

@@ -434,6 +434,9 @@ impl Recovering<'_> {
                 });
             }
             self.check_losses(name, found.size())?;
+            if !self.accept_loss {
+                found.check_returned(self.master, floor)?;
+            }
             all.push(found);
         }
         Ok((all, missed))

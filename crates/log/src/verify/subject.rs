@@ -27,8 +27,9 @@ pub(crate) struct Subject {
     pub(super) anchors: Anchors,
     /// With the root key, the heads in frames that the log's keys sealed and no head covers.
     pub(super) uncovered: Vec<Uncovered>,
-    /// With the root key, the first loss of frames in the unsigned end of the journal.
-    pub(super) lost: Option<AcceptedLoss>,
+    /// With the root key, the first loss of frames in the unsigned end of the journal, and the fault
+    /// where they are there.
+    pub(super) lost: Option<(AcceptedLoss, String)>,
 }
 
 impl Subject {

@@ -390,7 +390,7 @@ impl<'a> Growth<'a> {
     /// that accepts a loss signs for it before anything is written in their place.
     fn check_lost(&self, faults: &mut Faults) -> Result<(), LogError> {
         let lost = self.subject.lost.as_ref();
-        let Some(lost) = lost.filter(|lost| lost.loss.from < self.frame) else {
+        let Some((lost, refused)) = lost.filter(|(lost, _)| lost.loss.from < self.frame) else {
             return Ok(());
         };
         let journal = StreamName::journal();
@@ -401,7 +401,7 @@ impl<'a> Growth<'a> {
                 FaultClass::Journal,
                 &journal,
                 place,
-                lost.refused(),
+                refused.clone(),
             ));
         }
         Ok(())

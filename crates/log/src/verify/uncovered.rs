@@ -14,7 +14,7 @@ use super::stored::is_strange;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
 use crate::anchored::{Uncovered, bound_heads, read_anchored};
 use crate::epochs::CertifiedEpochs;
-use crate::error::LogError;
+use crate::error::{LogError, frames};
 use crate::found_slots::FoundSlots;
 use crate::given_up::GivenUpSubjects;
 use crate::heads::Heads;
@@ -48,9 +48,12 @@ impl Verifier<'_> {
         let Some(history) = self.history_to_write(slots, opener)? else {
             return Ok(());
         };
-        self.add_heads(subjects, &history, opener)?;
+        self.add_heads(subjects, (&history, opener), faults)?;
         for subject in subjects {
-            subject.lost = history.unsigned_loss(&subject.name).cloned();
+            let unsigned = history.unsigned_loss(&subject.name);
+            let unsigned = unsigned.map(|lost| (lost.clone(), lost.refused()));
+            let begun = history.begun_loss(&subject.name);
+            subject.lost = unsigned.or_else(|| begun.map(|lost| (lost.clone(), lost.returned())));
         }
         if let Some(refused) = self.refused_slots(history, slots, opener)? {
             faults.push(refused);
@@ -98,11 +101,12 @@ impl Verifier<'_> {
     }
 
     /// Adds the heads that no head covers, and the one of `heads` that the last certificate binds.
+    /// Each was named after its checkpoint was durable.
     fn add_heads(
         &self,
         subjects: &mut [Subject],
-        history: &History,
-        opener: &Opener,
+        (history, opener): (&History, &Opener),
+        faults: &mut Faults,
     ) -> Result<(), LogError> {
         let heads = Heads::new(self.heads.for_reading());
         let certified = CertifiedEpochs::of(history);
@@ -131,8 +135,30 @@ impl Verifier<'_> {
                 known.all(|it| it.size != named.head.size() || it.root != *named.head.root())
             };
             subject.uncovered.retain(is_new);
+            if let Some(older) = self.older_than_named(subject)? {
+                faults.push(older);
+            }
         }
         Ok(())
+    }
+
+    /// The fault of a checkpoint that covers fewer frames than a head which the log's keys named.
+    fn older_than_named(&self, subject: &Subject) -> Result<Option<Fault>, LogError> {
+        let Some(named) = subject.uncovered.iter().max_by_key(|it| it.head.size()) else {
+            return Ok(None);
+        };
+        // Read once more: the head may have been named since.
+        let size = self.claimed_size(&subject.name)?.unwrap_or_default();
+        let most = named.head.size();
+        Ok((size < most).then(|| {
+            let detail = format!(
+                "covers {}, but {} names {most}: an older checkpoint was put back",
+                frames(size),
+                named.said_in
+            );
+            let place = format!("streams/{}/checkpoint", subject.name);
+            Fault::new(FaultClass::Rollback, &subject.name, place, detail)
+        }))
     }
 
     /// The reason for which an opening refuses the slots of subjects, where the signed part of the

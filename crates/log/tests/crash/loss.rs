@@ -204,6 +204,35 @@ fn no_reader_is_content_with_less_than_verification_counts() {
     assert_eq!(found.len(), 3, "{found:?}");
 }
 
+/// An opening that accepted a loss was killed, and the lost segment was put back. Verification called
+/// the log intact, and the next opening set the entries aside without a word.
+#[test]
+fn entries_that_are_there_again_stay_where_verification_finds_no_fault() {
+    let (damaged, whole) = damaged();
+    let (mut kept, mut refused) = (0, 0);
+    for (context, image) in moments(&damaged, accept) {
+        for (path, content) in &whole {
+            image.replace(path, content).unwrap();
+        }
+        let places = World::of(image).places();
+        let (_, class) = verified(&places);
+        let before = Reader::open_at(&places, &root()).ok();
+        let before = before.as_ref().and_then(entries);
+        assert_eq!(before.is_none(), class == Class::Damaged, "{context}");
+        match class {
+            Class::Intact => {
+                open(&places).unwrap().close().unwrap();
+                let after = entries(&Reader::open_at(&places, &root()).unwrap());
+                assert_eq!(before, after, "{context}");
+                kept += 1;
+            }
+            Class::Damaged => refused += 1,
+            Class::Accepted => {}
+        }
+    }
+    assert!(kept > 0 && refused > 0, "{kept} kept, {refused} refused");
+}
+
 /// A log that has lost the keys of entries with receipts which no checkpoint covered.
 fn without_keys() -> Memory {
     let world = World::of(base());
