@@ -1,8 +1,8 @@
-//! Frames behind the signed head that name subjects whose keys are gone. No signed data shows that
+//! Frames behind the anchored head that name subjects whose keys are gone. No signed data shows that
 //! there were any.
 //!
-//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves
-//! such a frame.
+//! A writer makes the slot of a subject durable before any frame that uses it, and no checkpoint is
+//! signed for the frame before the journal counts the slot, so no crash leaves such a frame.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(crate) struct KeysMissed {
 }
 
 impl KeysMissed {
-    /// Checks a frame that a holder of the log's keys sealed and that is not signed for yet.
+    /// Checks a frame that a holder of the log's keys sealed and that is not anchored yet.
     ///
     /// # Errors
     /// When a section that is no subject's does not open.

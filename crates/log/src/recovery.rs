@@ -150,9 +150,8 @@ impl<'a> Recovery<'a> {
                         && (record.frame < anchored_size || is_read && epochs.authenticate(frame))
                 },
                 &mut |record, frame| {
-                    // No checkpoint is signed for a frame before the journal counts its slots.
-                    let is_open = record.frame >= anchored_size;
-                    if let Some(opening) = opening.as_mut().filter(|_| is_open) {
+                    let is_new = |_: &&mut _| record.frame >= anchored_size;
+                    if let Some(opening) = opening.as_mut().filter(is_new) {
                         let looked = missed.look(name, frame, opening);
                         looked.map_err(|error| unopened(name, record.frame, &error))?;
                     }
