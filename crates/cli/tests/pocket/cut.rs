@@ -161,6 +161,39 @@ fn an_older_root_file_beside_a_newer_chip_is_refused() {
     }
 }
 
+/// A backup of both files that had only been asked once no longer was an older one: its root file opened
+/// the newer chip, whose rows were gone and overwritten by the next command.
+#[test]
+fn the_root_file_of_a_backup_that_was_asked_is_refused_beside_the_newer_chip() {
+    let place = Place::new();
+    place.run(&["create", "v", "--schema", "vault.sql", "--size", "2"], 0);
+    let insert = "INSERT INTO doctors VALUES (NULL, 'Rossi', 1.5)";
+    place.run(&["exec", "v", insert], 0);
+    for (file, copy) in [("v", "b"), ("v.root", "b.root")] {
+        fs::copy(place.path(file), place.path(copy)).unwrap();
+    }
+    place.run(&["exec", "v", insert], 0);
+    fs::copy(place.path("v.root"), place.path("newest")).unwrap();
+    for _ in 0..3 {
+        place.run(
+            &[
+                "query",
+                "b",
+                "SELECT * FROM doctors WHERE fee > 1 ORDER BY name",
+            ],
+            0,
+        );
+        place.run(&["verify", "b"], 0);
+        fs::copy(place.path("b.root"), place.path("v.root")).unwrap();
+        for args in [&["verify", "v"][..], &["exec", "v", insert]] {
+            let (_, said) = place.run(args, 3);
+            assert!(said.contains("older than what the chip holds"), "{said}");
+        }
+    }
+    fs::copy(place.path("newest"), place.path("v.root")).unwrap();
+    assert_eq!(place.count("v", "doctors"), json!(4));
+}
+
 fn refuse_older(reorganised: bool) {
     let place = Place::new();
     place.run(&["create", "v", "--schema", "vault.sql", "--size", "2"], 0);

@@ -49,9 +49,8 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             return Err(Error::Root("is damaged"));
         }
         self.refuse_later_pages(first)?;
-        let more = u64::from(self.root.secure.random()?);
-        self.root.committed.epoch = first.epoch + more;
-        self.window.continue_with(first.sequence + more);
+        // The numbers stay those of the last opening that programmed a page. With further ones, pages
+        // that another opening of an older copy programmed would look like older ones.
         let record = self.next_record()?;
         self.root.finish(&record)?;
         if !origin.is_counted {
@@ -59,7 +58,13 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             raise_format(&mut self.root.secure, since)?;
             self.root.seal.seal_anew(origin.since.unwrap_or(first));
         }
-        self.root.fill_ring()
+        self.root.fill_ring()?;
+        // They are noted before the first page is programmed, being far from those noted.
+        let more = u64::from(self.root.secure.random()?);
+        self.root.committed.epoch = first.epoch + more;
+        self.root.committed.buffer_next = first.sequence + more;
+        self.window.continue_with(first.sequence + more);
+        Ok(())
     }
 
     /// Refuses a record behind which another opening wrote: the secure store is an older copy.

@@ -70,6 +70,9 @@ impl<F: Nand, S: SecureStore> Tables<F, S> {
         let temporary = self.base.pager.temporary.pages;
         loop {
             let start = start_of(&mut self.base.pager, pages)?;
+            // A unit that goes on in a block takes none, and its number is noted before it is used.
+            let next = self.base.pager.window.next();
+            self.base.pager.root.keep_numbers(next)?;
             let site = Site {
                 table,
                 unit: self.base.pager.root.committed.units(owner_of(table)),

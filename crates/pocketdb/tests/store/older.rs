@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Extent, Store};
+use probity_pocketdb::{Error, Extent, RowId, Store};
 
 use crate::script::{
     BLOCKS, MEMORY, SECRET, STORE_BYTES, TABLES, new_store, row, store_on, table, text,
@@ -166,5 +166,37 @@ fn wide_units_are_found_where_they_are_placed() {
         store.insert(TABLES[0], &bytes, &[]).unwrap();
         store.commit().unwrap();
         assert_refused(&store, &older, &format!("row {number}"));
+    }
+}
+
+/// Each opening took new numbers, also one that changed nothing. An older root with which its own chip
+/// had been asked took the pages of the newer chip for older ones: it opened, rows were gone, and the
+/// next commit overwrote them.
+#[test]
+fn an_older_root_that_was_opened_beside_its_own_chip_is_refused() {
+    for commits in [1, 5, BLOCK_COMMITS] {
+        for later in [1, 5, 300] {
+            let mut store = new_store();
+            insert(&mut store, 0..commits);
+            let (chip, root) = store.into_parts();
+            let mut newer = Store::open(chip.clone(), root.clone(), MEMORY).unwrap();
+            insert(&mut newer, commits..commits + later);
+            let (newest, _) = newer.into_parts();
+            let mut copy = (chip, root);
+            for openings in 0..9 {
+                let place = format!("{commits} and {later}, {openings} openings");
+                let opened = Store::open(newest.clone(), copy.1.clone(), MEMORY);
+                let error = opened.err();
+                assert!(
+                    matches!(error, Some(Error::Root(what)) if what.starts_with("is older")),
+                    "{place}: {error:?}"
+                );
+                let mut store = Store::open(copy.0, copy.1, MEMORY).unwrap();
+                let mut bytes = row(0, 0);
+                store.read(TABLES[0], RowId::new(1), &mut bytes).unwrap();
+                assert_eq!(store.count(TABLES[0]), commits, "{place}");
+                copy = store.close().unwrap();
+            }
+        }
     }
 }
