@@ -1,6 +1,6 @@
 //! A real column and an integer compare by their exact values, as in `SQLite`.
 
-use probity_pocketdb::{Extent, Value};
+use probity_pocketdb::{Error, Extent, Value};
 
 use crate::choice::{Choice, seed};
 use crate::pair::{Cell, Kept, Pair};
@@ -205,4 +205,48 @@ fn an_integer_beside_a_double_is_not_that_double() {
             }
         }
     }
+}
+
+/// An integer that no double holds referred to the row of the double nearest to it, and was shown as
+/// that double. It refers to no row.
+#[test]
+fn an_integer_refers_to_a_double_of_its_value_alone() {
+    let mut pair = Pair::new(65_536, 400);
+    for table in [
+        "CREATE TABLE a (id INTEGER PRIMARY KEY, u REAL UNIQUE)",
+        "CREATE TABLE b (id INTEGER PRIMARY KEY, u REAL REFERENCES a(u))",
+        "INSERT INTO a (u) VALUES (9007199254740992), (2), (9223372036854775808.0)",
+    ] {
+        pair.own(table).unwrap();
+    }
+    let mut kept = Kept::default();
+    for (number, refers) in [
+        (9_007_199_254_740_992, true),
+        (9_007_199_254_740_993, false),
+        (2, true),
+        (3, false),
+        (i64::MAX, false),
+    ] {
+        let literal = pair.own(&format!("INSERT INTO b (u) VALUES ({number})"));
+        let parameter = pair.store().execute(
+            "INSERT INTO b (u) VALUES (?)",
+            &[Value::Integer(number)],
+            &mut kept,
+        );
+        for result in [literal.map(drop), parameter.map(drop)] {
+            match result {
+                Ok(()) => assert!(refers, "{number}"),
+                Err(error) => {
+                    assert!(!refers, "{number}: {error}");
+                    let said = format!("a has no row {number}");
+                    assert!(
+                        matches!(&error, Error::Key(what) if what.starts_with(&said)),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+    pair.own("INSERT INTO b (u) VALUES (9007199254740992.0)")
+        .unwrap();
 }

@@ -113,7 +113,11 @@ impl<'a> Parser<'a, '_> {
         if entry.kind == Kind::Position && self.pass("NULL")? {
             return Ok(Value::Null);
         }
-        self.value_of(self.catalogue.shown_type(&entry))
+        let kind = self.catalogue.shown_type(&entry);
+        if entry.kind == Kind::Reference {
+            return self.referring(entry.target, kind);
+        }
+        self.value_of(kind)
     }
 
     /// Parses an `UPDATE` after its first word.
@@ -303,10 +307,7 @@ impl<F: Nand, S: SecureStore> Target<'_, F, S> {
     /// Returns the row that a foreign key's value refers to.
     fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<RowId> {
         let target = column.target;
-        let missing = |tables: &Tables<F, S>| {
-            let name = tables.base.catalogue.table_name(target);
-            Error::Key(alloc::format!("{name} has no row {value}"))
-        };
+        let missing = |tables: &Tables<F, S>| tables.base.catalogue.no_row(target, value);
         if column.key == ID {
             return match value {
                 Value::Integer(number) => {

@@ -208,6 +208,19 @@ impl<'a, 'c> Parser<'a, 'c> {
         let at = self.tokens.at;
         let value = self.value()?;
         accepted(kind, value, at)
+    /// Parses a value that refers to a key of `target`, which is of the type `kind`. The real number
+    /// that is nearest to an integer may be another one, and the row that has it is another row.
+    pub(super) fn referring(&mut self, target: TableId, kind: ValueType) -> Result<Value<'a>> {
+        let at = self.tokens.at;
+        match (kind, self.value()?) {
+            (ValueType::Real, value @ Value::Integer(number)) => match reals_around(number) {
+                (below, above) if below < above => Err(self.catalogue.no_row(target, &value)),
+                (exact, _) => Ok(Value::Real(exact)),
+            },
+            (_, value) => accepted(kind, value, at),
+        }
+    }
+
     }
 
     /// Parses a value to compare with a column's: the greatest value of the column's type that is not

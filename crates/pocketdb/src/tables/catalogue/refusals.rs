@@ -1,8 +1,11 @@
-//! Definitions that a catalogue refuses, in the words of its errors, with the limits.
+//! Definitions and references that a catalogue refuses, in the words of its errors, with the limits.
 
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX};
 use crate::pager::buffer::ROW_FIT_BYTES;
+use crate::tables::catalogue::Catalogue;
+use crate::tables::id::TableId;
+use crate::tables::value::Value;
 
 /// The hidden tables are none of these.
 pub(super) const TOO_MANY_TABLES: &str = "the number of tables, which is 16 at most,";
@@ -25,4 +28,12 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         return Err(Error::Name(alloc::format!("{name:?} is not a name")));
     }
     Ok(())
+}
+
+impl Catalogue {
+    /// Returns the refusal of a value that refers to no row of `target`.
+    pub(crate) fn no_row(&self, target: TableId, value: &Value<'_>) -> Error {
+        let name = self.table_name(target);
+        Error::Key(alloc::format!("{name} has no row {value}"))
+    }
 }
