@@ -15,6 +15,7 @@ mod manual;
 mod mistakes;
 mod person;
 mod rows;
+mod schema;
 mod sources;
 mod told;
 mod untaken;

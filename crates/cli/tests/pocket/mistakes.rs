@@ -352,6 +352,6 @@ fn advised_commands_name_the_database() {
     let query = ["query", "a v", "SELECT id FROM nowhere"];
     for call in [&import[..], &query] {
         let (_, stderr) = place.run(&[call, &root].concat(), 1);
-        assert!(stderr.contains("probity pocket stats 'a v'"), "{stderr}");
+        assert!(stderr.contains("probity pocket schema 'a v'"), "{stderr}");
     }
 }

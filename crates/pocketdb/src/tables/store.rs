@@ -9,7 +9,9 @@ use crate::pager::seal::{CipherCounters, signing_secret};
 use crate::pager::usage::Operations;
 use crate::pager::{Pager, Stored, prepare};
 use crate::tables::base::Base;
-use crate::tables::catalogue::{Catalogue, TableDefinition, stored};
+use crate::tables::catalogue::{
+    Catalogue, ColumnDefinition, Kind, Layout, TableDefinition, stored,
+};
 use crate::tables::change::Tables;
 use crate::tables::deferred::Deferred;
 use crate::tables::id::TableId;
@@ -143,6 +145,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let name = self.tables.base.catalogue.column_name(table, number);
             (name, self.tables.base.catalogue.shown_type(column))
         })
+    }
+
+    /// Returns the columns of a table as they are defined, each with the type of its values: that of
+    /// a reference is the type of the key that it refers to. A unique column is indexed, too.
+    pub fn definitions(
+        &self,
+        table: TableId,
+    ) -> impl Iterator<Item = (ColumnDefinition<'_>, Kind)> {
+        self.tables.base.catalogue.definitions(table)
+    }
+
+    /// Returns how a table groups its columns in the reorganised part.
+    pub fn layout(&self, table: TableId) -> Layout {
+        self.tables.base.catalogue.layout(table)
     }
 
     /// Returns the number of the committed state, which every commit and every opening increases.

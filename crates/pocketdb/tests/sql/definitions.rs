@@ -66,3 +66,46 @@ fn a_table_of_a_position_alone_is_refused_with_the_reason() {
     pair.own("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
         .unwrap();
 }
+
+/// Nothing showed the columns of a table, so that nobody could write a query of a database that another
+/// program had made. The statement that is shown makes the same table.
+#[test]
+fn the_statement_of_a_table_makes_the_same_table() {
+    let definitions = [
+        "a (id INTEGER PRIMARY KEY, n INT INDEXED, x DOUBLE PRECISION UNIQUE, t VARCHAR(9)) STORED AS COLUMNS",
+        "\"order\" (\"group\" TEXT(5) PRIMARY KEY, \"check\" REAL, \"constraint\" INTEGER, \"if\" INTEGER INDEXED, \
+         \"primary\" INTEGER UNIQUE, \"index\" INTEGER, \"key\" INTEGER, \"foreign\" INTEGER, \"stored\" INTEGER)",
+        "\"if\" (a INTEGER PRIMARY KEY REFERENCES a ON DELETE CASCADE) STORED AS ROWS",
+        "c (x INTEGER REFERENCES a(x), g INTEGER UNIQUE REFERENCES \"order\"(\"group\"))",
+        "d (c INTEGER REFERENCES c INDEXED, n INTEGER)",
+    ];
+    let mut pair = Pair::new(65_536, 60);
+    let mut other = Pair::new(65_536, 60);
+    for definition in definitions {
+        pair.own(&format!("CREATE TABLE {definition}")).unwrap();
+    }
+    let creations = |pair: &mut Pair| {
+        let store = pair.store();
+        let tables: Vec<_> = store.tables().map(|(table, _)| table).collect();
+        let creations = tables.into_iter().map(|table| store.creation(table));
+        creations.collect::<Vec<String>>()
+    };
+    let shown = creations(&mut pair);
+    assert_eq!(
+        shown[0],
+        "CREATE TABLE a (\n  id INTEGER PRIMARY KEY,\n  n INTEGER INDEXED,\n  x REAL UNIQUE,\n  t TEXT(9)\n) STORED AS COLUMNS;"
+    );
+    assert_eq!(
+        shown[3],
+        "CREATE TABLE c (\n  x REAL REFERENCES a(x),\n  g TEXT(5) UNIQUE REFERENCES \"order\"(\"group\")\n);"
+    );
+    assert!(
+        shown[4].contains("c INTEGER INDEXED REFERENCES c,"),
+        "{}",
+        shown[4]
+    );
+    for statement in &shown {
+        other.own(statement).unwrap();
+    }
+    assert_eq!(creations(&mut other), shown);
+}

@@ -23,8 +23,8 @@ pub use self::person::{
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
-    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
-    PocketStats, PocketVerify, RowsFormat, ShownFormat,
+    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSchema, PocketSign,
+    PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::serve::Serve;
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};

@@ -41,6 +41,7 @@ pub enum PocketCommand {
     Exec(PocketExec),
     Import(PocketImport),
     Query(PocketQuery),
+    Schema(PocketSchema),
     Reorganize(PocketReorganize),
     Verify(PocketVerify),
     Sign(PocketSign),
@@ -244,6 +245,22 @@ pub enum ShownFormat {
     Json,
     /// Comma-separated values with a heading
     Csv,
+}
+
+/// Shows the tables of the database, with the columns, types and keys of each, as CREATE TABLE statements.
+///
+/// A file of them makes an empty database of the same tables with `probity pocket create FILE --schema`.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket schema vault.pocket
+  probity pocket schema vault.pocket --json")]
+pub struct PocketSchema {
+    /// The database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Writes all rows anew in the order that queries like, without what was deleted.

@@ -27,12 +27,19 @@ pub enum SubjectCommand {
 /// Writes what a log holds about a person, and more where it is named, to a pocket database of their own.
 ///
 /// Equals `probity pocket create FILE --subject ID --log DIR`. The person asks it offline with `probity pocket
-/// query`, and hands out signed parts with `probity pocket extract`.
+/// query`, sees its tables with `probity pocket schema`, and hands out signed parts with `probity pocket extract`. The
+/// last example shows who read their data, when and for which purpose.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity subject export audit alice --pocket alice.pocket
   probity subject export audit alice --pocket alice.pocket --store data \\
-      --policy policy.toml --credential 19.key")]
+      --policy policy.toml --credential 19.key
+  probity pocket query alice.pocket \\
+      \"SELECT entries.day, actors.name AS actor, purposes.name AS purpose
+       FROM entries JOIN acts ON entries.act = acts.id
+       JOIN actors ON acts.actor = actors.id
+       JOIN purposes ON acts.purpose = purposes.id
+       WHERE entries.action = 'read'\"")]
 pub struct SubjectExport {
     /// Folder of the log
     #[arg(value_name = "DIR")]

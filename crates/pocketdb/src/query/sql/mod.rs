@@ -3,6 +3,7 @@
 mod change;
 mod conditions;
 mod create;
+mod definition;
 pub(crate) mod explain;
 mod parser;
 mod script;

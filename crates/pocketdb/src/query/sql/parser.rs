@@ -127,9 +127,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     /// Returns whether the current token may be a name.
     pub(crate) fn is_name(&self) -> bool {
         match self.tokens.token {
-            Token::Word(word) => !RESERVED
-                .iter()
-                .any(|reserved| word.eq_ignore_ascii_case(reserved)),
+            Token::Word(word) => !is_reserved(word),
             Token::Name(_) => true,
             _ => false,
         }
@@ -208,6 +206,8 @@ impl<'a, 'c> Parser<'a, 'c> {
         let at = self.tokens.at;
         let value = self.value()?;
         accepted(kind, value, at)
+    }
+
     /// Parses a value that refers to a key of `target`, which is of the type `kind`. The real number
     /// that is nearest to an integer may be another one, and the row that has it is another row.
     pub(super) fn referring(&mut self, target: TableId, kind: ValueType) -> Result<Value<'a>> {
@@ -219,8 +219,6 @@ impl<'a, 'c> Parser<'a, 'c> {
             },
             (_, value) => accepted(kind, value, at),
         }
-    }
-
     }
 
     /// Parses a value to compare with a column's: the greatest value of the column's type that is not
@@ -311,6 +309,13 @@ impl<'a, 'c> Parser<'a, 'c> {
     pub(crate) fn condition(&mut self, condition: &mut Condition<'a>) -> Result<()> {
         Conditions::new(self, condition).parse()
     }
+}
+
+/// Returns whether a word is none of a name, unless it is in quotes.
+pub(super) fn is_reserved(word: &str) -> bool {
+    RESERVED
+        .iter()
+        .any(|reserved| word.eq_ignore_ascii_case(reserved))
 }
 
 /// Returns the value, at the byte `at`, as one of a column's type.

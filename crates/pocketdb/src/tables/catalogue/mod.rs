@@ -7,6 +7,7 @@
     reason = "the ranges of a table lie in the catalogue's lists; no columns in their place would hide that"
 )]
 
+mod definition;
 mod encoding;
 mod refusals;
 pub(crate) mod stored;

@@ -8,6 +8,7 @@ mod look;
 mod person;
 mod query;
 mod reorganize;
+mod schema;
 mod takeover;
 mod unfinished;
 mod vault_failure;
@@ -23,6 +24,7 @@ use probity_pocketdb::secure::FileStore;
 use probity_pocketdb::{Error, SecureStore, Store, SystemFailure};
 use serde::Serialize;
 
+use self::schema::is_of_schema;
 use self::unfinished::{root_under_way, unfinished};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
@@ -36,8 +38,6 @@ use crate::shell::quoted;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
-/// The beginning of the database's words for a name that no table has.
-const NO_TABLE: &str = "there is no table ";
 /// The end of its words for a value of a unique column that is there already.
 const TAKEN: &str = "has this value in another row already";
 
@@ -66,6 +66,7 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
         PocketCommand::Exec(args) => change::run(args, environment),
         PocketCommand::Import(args) => import::run(args, environment),
         PocketCommand::Query(args) => query::run(args, environment),
+        PocketCommand::Schema(args) => schema::run(args, environment),
         PocketCommand::Reorganize(args) => reorganize::run(args, environment),
         PocketCommand::Verify(args) => {
             let found = match &args.keyless {
@@ -345,10 +346,13 @@ impl Place {
                 .because(error)
                 .remedy("create the database with more --ram, or with fewer or narrower tables"),
             Error::SecureStore | Error::Flash(FlashError::Medium) => self.medium(error),
-            Error::Sql { ref what, .. } if what.starts_with(NO_TABLE) => {
+            // While a database is created, it is not there to be looked at.
+            Error::Sql { ref what, .. } | Error::Name(ref what)
+                if is_of_schema(what) && self.file.is_file() =>
+            {
                 Failure::new("the pocket database refuses")
                     .because(error)
-                    .remedy(format!("see the tables with: probity pocket stats {}", quoted(&self.file)))
+                    .remedy(self.named_in(schema::ADVICE))
             }
             error => Failure::new("the pocket database refuses").because(error),
         }

@@ -6,6 +6,7 @@ use probity_pocketdb::{Error, Heading, Row, Sink, Statements, Value};
 use probity_vault::{RowForm, VaultError, repeated};
 
 use super::Place;
+use super::schema::{ADVICE, is_of_schema};
 use super::vault_failure::failure_of;
 use crate::args::{PocketQuery, ShownFormat};
 use crate::config::Environment;
@@ -25,8 +26,13 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
         .iter()
         .any(|known| word.eq_ignore_ascii_case(known))
     {
-        return Err(Failure::usage("a query begins with SELECT")
-            .remedy(place.named_in("run other statements with: probity pocket exec FILE SQL")));
+        let refused = format!("{} is not supported", word.to_ascii_uppercase());
+        let remedy = if is_of_schema(&refused) {
+            ADVICE
+        } else {
+            "run other statements with: probity pocket exec FILE SQL"
+        };
+        return Err(Failure::usage("a query begins with SELECT").remedy(place.named_in(remedy)));
     }
     let explained = args.explain && word.eq_ignore_ascii_case("SELECT");
     let text = if explained {

@@ -6,6 +6,7 @@ use std::path::Path;
 use probity_vault::{EvidenceFault, VaultError};
 
 use super::Place;
+use super::schema::ADVICE;
 use crate::failure::{Failure, chain_text};
 
 impl Place {
@@ -56,12 +57,12 @@ pub(super) fn failure_of(error: &VaultError) -> Failure {
 
 fn remedy_of(error: &VaultError) -> Option<String> {
     let remedy = match error {
-        VaultError::NoTable { .. } => "see the tables with: probity pocket stats FILE",
+        VaultError::NoTable { .. } => ADVICE,
         VaultError::NoTables => {
             "see that --from names the database, its schema and an account that may read; the tables of disguises are taken with --table TABLE"
         }
         VaultError::NoColumn { .. } => {
-            "name columns of the table in the first line, with commas between them, or in each object"
+            "name columns of the table in the first line, with commas between them, or in each object; see them with: probity pocket schema FILE"
         }
         VaultError::NoHeading => "give it a first line with the names of the columns",
         VaultError::RepeatedColumn { .. } => "give them names of their own with AS",
