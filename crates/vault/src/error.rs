@@ -475,8 +475,11 @@ fn and_refers(table: Option<&str>) -> String {
 fn number(counted: Option<u64>) -> String {
     counted.map_or_else(|| "no number".to_owned(), |rows| rows.to_string())
 }
+    /// An object that is a row and has a member `rows` besides.
+    RowWithRows,
 
 fn listed(losses: &[Loss]) -> String {
     let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
     losses.join(", ")
 }
+            Self::RowWithRows => f.write_str("an object is a row and has rows besides"),

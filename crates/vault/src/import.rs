@@ -193,7 +193,11 @@ impl<'a, F: Nand, S: SecureStore> Import<'a, F, S> {
             ValueType::Text => Some(Value::Text(text)),
             ValueType::Integer if text.is_empty() => Some(Value::Null),
             ValueType::Integer => text.parse().ok().map(Value::Integer),
-            ValueType::Real => text.parse().ok().map(Value::Real),
+            // Where the column refers to another one, an integer that no real number has is refused.
+            ValueType::Real => match text.parse() {
+                Ok(number) => Some(Value::Integer(number)),
+                Err(_) => text.parse().ok().map(Value::Real),
+            },
         };
         if matches!(value, Some(Value::Real(0.0))) && is_lost(text) {
             return Err(VaultError::TooSmall {

@@ -168,7 +168,11 @@ impl<'de> Deserialize<'de> for Document {
 fn members<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Fields, A::Error> {
     let mut fields: Vec<(String, Json)> = Vec::new();
     while let Some((name, text)) = map.next_entry::<String, Box<RawValue>>()? {
-        let value: Json = serde_json::from_str(text.get()).map_err(A::Error::custom)?;
+        // The reader of the file adds its own place, which that of a value by itself is not.
+        let value: Json = serde_json::from_str(text.get()).map_err(|error| {
+            let words = without_place(&error);
+            A::Error::custom(format!("the value of {name} is malformed: {words}"))
+        })?;
         if matches!(&value, Json::Number(number) if number.as_f64() == Some(0.0) && is_lost(text.get()))
         {
             return Err(A::Error::custom(format!(
@@ -183,4 +187,12 @@ fn members<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Fields, A::Error> {
         fields.push((name, value));
     }
     Ok(Fields(fields))
+}
+
+/// Returns the words of an error without line and column, which are counted from the beginning of what
+/// was parsed and not of its file.
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    words.strip_suffix(&place).unwrap_or(&words).to_owned()
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::exact_json::Exact;
 use super::{Person, VALUE_PIECE_BYTES};
 use crate::error::{ExportFault, VaultError};
+use crate::rows_file::without_place;
 
 /// The table of credentials.
 const CREDENTIALS: [&str; 1] = [
@@ -58,11 +59,20 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
     };
     let mut number = 0;
     let documents = serde_json::Deserializer::from_slice(export);
-    for document in documents.into_iter::<Box<RawValue>>() {
-        let document = document.and_then(|raw| Exact::of(&raw));
-        let malformed = |error: serde_json::Error| ExportFault::Malformed(error.to_string());
-        let document = document.map_err(|error| VaultError::NoExport(malformed(error)))?;
-        for row in rows_of(&document) {
+    let mut documents = documents.into_iter::<Box<RawValue>>();
+    while let Some(raw) = documents.next() {
+        let malformed = |words| VaultError::NoExport(ExportFault::Malformed(words));
+        let raw = raw.map_err(|error| malformed(error.to_string()))?;
+        let document = Exact::of(&raw).map_err(|error| {
+            let begins = documents.byte_offset().saturating_sub(raw.get().len());
+            let before = export.get(..begins).unwrap_or_default();
+            let line = before.split(|byte| *byte == b'\n').count();
+            let words = without_place(&error);
+            malformed(format!(
+                "{words}, in the document that begins at line {line}"
+            ))
+        })?;
+        for row in rows_of(&document).map_err(VaultError::NoExport)? {
             number += 1;
             let hidden = Hidden::of(row)
                 .map_err(|lacks| VaultError::NoExport(ExportFault::Row { number, lacks }))?;
@@ -78,10 +88,13 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
 }
 
 /// Returns the rows of a document.
-fn rows_of(document: &Exact) -> &[Exact] {
+fn rows_of(document: &Exact) -> Result<&[Exact], ExportFault> {
     match (document, document.member("rows")) {
-        (Exact::List(rows), _) | (_, Some(Exact::List(rows))) => rows,
-        _ => std::slice::from_ref(document),
+        (Exact::List(rows), _) => Ok(rows),
+        // One of the two would be passed over.
+        (_, Some(Exact::List(_))) if Hidden::of(document).is_ok() => Err(ExportFault::RowWithRows),
+        (_, Some(Exact::List(rows))) => Ok(rows),
+        _ => Ok(std::slice::from_ref(document)),
     }
 }
 

@@ -465,6 +465,11 @@ fn a_key_that_goes_while_it_is_read_ends_the_copy() {
     let time = Arc::new(AtomicU64::new(1_000));
     let options = probity_store::Options {
         clock: Clock::Manual(Arc::clone(&time)),
+        // One of the two was passed over without a word.
+        (
+            r#"{"disguise":1,"table":"t","row":"1","values":{},"rows":[{"disguise":1,"table":"u","row":"1","values":{}}]}"#,
+            ExportFault::RowWithRows,
+        ),
         ..probity_store::Options::default()
     };
     let keys = Store::open(&folder.path().join("store"), options).unwrap();
@@ -489,6 +494,25 @@ fn a_key_that_goes_while_it_is_read_ends_the_copy() {
         done?;
         person.finish().unwrap();
         let members = "SELECT COUNT(*) FROM item_values WHERE part = 'member'";
+/// A text that JSON does not have was refused with a place that was counted from its own beginning.
+#[test]
+fn a_malformed_document_of_an_export_is_named_by_its_line() {
+    let line = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"b"}}"#;
+    let bad = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"\ud800"}}"#;
+    let export = format!("{}  {bad}\n{line}\n", format!("{line}\n\n").repeat(20));
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    let error = person.hidden_rows(export.as_bytes()).unwrap_err();
+    let VaultError::NoExport(ExportFault::Malformed(words)) = error else {
+        unreachable!("{error}");
+    };
+    let place = ", in the document that begins at line 41";
+    assert!(
+        words.ends_with(place) && !words.contains("column"),
+        "{words}"
+    );
+}
+
         Ok(rows(&mut store, members))
     };
     let mut ended = 0;

@@ -208,3 +208,64 @@ fn rows_that_go_along_are_counted_apart() {
     let done = run_script(&mut store, "DELETE FROM doctors WHERE id = 1").unwrap();
     assert_eq!((done.rows_changed, done.rows_gone_along), (1, 2));
 }
+
+/// A value that JSON does not have was refused with a line that was counted from the value's own
+/// beginning, and without its name. The file's line and the member are named.
+#[test]
+fn a_malformed_value_is_named_by_its_line_and_member() {
+    let row = "{\"day\":1,\"doctor\":\"a\"}\n";
+    for (member, value, words) in [
+        ("day", "1e400", "number out of range"),
+        ("doctor", "\"\\ud800\"", "unexpected end of hex escape"),
+        ("day", "1e-400", "nearer to 0"),
+    ] {
+        let bad = format!("{{\"{member}\":{value},\"other\":1}}\n");
+        let text = format!("{}{bad}{row}", row.repeat(149));
+        let (end, committed) = import(&mut visits(), RowsFormat::Json, &text, &mut ());
+        let error = said(&end.unwrap_err());
+        assert!(error.contains(words) && error.contains(member), "{error}");
+        assert!(error.contains(" at line 150 column "), "{error}");
+        assert!(!error.contains(" at line 1 "), "{error}");
+        assert_eq!(committed, 148);
+    }
+}
+
+/// A value that refers to a real number was rounded to it, from CSV as from JSON: it referred to the
+/// row of another value.
+#[test]
+fn an_integer_of_a_file_refers_to_a_real_number_of_its_value_alone() {
+    let tables = "CREATE TABLE ranks (id INTEGER PRIMARY KEY, n REAL UNIQUE); \
+                  CREATE TABLE visits (id INTEGER PRIMARY KEY, rank REAL REFERENCES ranks(n), weight REAL); \
+                  INSERT INTO ranks (n) VALUES (9007199254740992), (2)";
+    for (format, rows_of) in [
+        (RowsFormat::Csv, |rank: &str| {
+            format!("rank,weight\n{rank},9007199254740993\n")
+        }),
+        (RowsFormat::Json, |rank: &str| {
+            format!("{{\"rank\":{rank},\"weight\":9007199254740993}}")
+        }),
+    ] as [(RowsFormat, fn(&str) -> String); 2]
+    {
+        let mut store = pocket();
+        run_script(&mut store, tables).unwrap();
+        for rank in ["2", "2.0", "9007199254740992"] {
+            import(&mut store, format, &rows_of(rank), &mut ())
+                .0
+                .unwrap();
+        }
+        let (end, _) = import(&mut store, format, &rows_of("9007199254740993"), &mut ());
+        let error = said(&end.unwrap_err());
+        assert!(
+            error.ends_with("ranks has no row 9007199254740993"),
+            "{error}"
+        );
+        assert_eq!(
+            rows(&mut store, "SELECT rank, weight FROM visits"),
+            [
+                "2.0|9007199254740992.0",
+                "2.0|9007199254740992.0",
+                "9007199254740992.0|9007199254740992.0"
+            ]
+        );
+    }
+}
