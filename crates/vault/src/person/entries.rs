@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use probity_format::Timestamp;
 use probity_format::time::format_time;
-use probity_format::{Digest, Timestamp};
 use probity_log::AcceptedLoss;
 use probity_log::reader::{Damage, Filter, Found, Reader};
 use probity_pocketdb::flash::Nand;
@@ -175,7 +175,7 @@ struct Act {
 impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
     fn entry(&mut self, found: &Found<'_>) -> Result<(), VaultError> {
         let subject = self.person.subject.clone();
-        let entry = Others::of(found, &subject).shown(&found.entry);
+        let entry = Others::of(found, &subject).shown(&found.entry, found.stream);
         let act = self.act(&entry)?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
@@ -189,7 +189,7 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
             Value::Integer(entry.taken.map_or(0, Timestamp::nanoseconds)),
             Value::Text(&entry.action),
             Value::Text(entry.outcome.as_str()),
-            Value::Text(found.stream.as_str()),
+            Value::Text(&entry.stream),
             Value::Integer(number),
             // The person may see how many others an entry concerns, not who they are.
             Value::Integer((subjects - 1).max(0)),
@@ -203,8 +203,8 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
         let id = self.person.last("entries");
         self.content(id, "key", entry.key.as_deref())?;
         self.content(id, "payload", entry.payload.as_deref())?;
-        let request = entry.idempotency.map(hex).unwrap_or_default();
-        self.content(id, "idempotency", Some(request.as_bytes()))
+        let request = entry.idempotency.map(hex);
+        self.content(id, "idempotency", request.as_deref().map(str::as_bytes))
     }
 
     /// Returns the id of the act of `entry`, and inserts a new act first.
@@ -226,7 +226,7 @@ impl<F: Nand, S: SecureStore> Entries<'_, '_, F, S> {
             names,
             submitter: entry.submitter.to_string(),
             claimed: claimed.join(" "),
-            policy: entry.policy.map(hex).unwrap_or_default(),
+            policy: entry.policy.map(|it| hex(it)).unwrap_or_default(),
             rule: entry.rule.to_string(),
         };
         if let Some(&known) = self.acts.get(&act) {
@@ -269,7 +269,7 @@ fn next_id(count: usize) -> Result<i64, VaultError> {
 }
 
 /// Formats a digest in lower-case hexadecimal digits.
-fn hex(digest: &Digest) -> String {
+fn hex(digest: &[u8]) -> String {
     digest.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         let _written = write!(text, "{byte:02x}");

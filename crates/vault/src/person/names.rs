@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use probity_format::{Action, Claimed, Digest, Entry, Outcome, Timestamp};
+use probity_log::StreamName;
 use probity_log::reader::Found;
 use serde_json::value::RawValue;
 
@@ -35,7 +36,10 @@ pub(super) struct Shown<'e> {
     pub claimed: Claimed,
     pub policy: Option<&'e Digest>,
     pub rule: Cow<'e, str>,
-    pub idempotency: Option<&'e Digest>,
+    pub stream: Cow<'e, str>,
+    /// The digest of the caller's own name for the entry, empty without one. `None` if the entry is about
+    /// others as well: who guesses the name finds it by its digest.
+    pub idempotency: Option<&'e [u8]>,
     /// `None` if the key may name others in another way.
     pub key: Option<Cow<'e, [u8]>>,
     /// `None` if the payload is about others as well.
@@ -73,9 +77,9 @@ impl<'a> Others<'a> {
         self.named.is_empty() && !self.has_unnamed
     }
 
-    /// Returns what the person may see of the entry. Every field is named here, so that no new one
-    /// is shown unseen.
-    pub(super) fn shown<'e>(&self, entry: &Entry<'e>) -> Shown<'e> {
+    /// Returns what the person may see of the entry in `stream`. Every field is named here, so that
+    /// no new one is shown unseen.
+    pub(super) fn shown<'e>(&self, entry: &Entry<'e>, stream: &'e StreamName) -> Shown<'e> {
         let Entry {
             time,
             action,
@@ -116,7 +120,16 @@ impl<'a> Others<'a> {
             claimed,
             policy,
             rule: said(rule),
-            idempotency,
+            // No policy names streams: whoever keeps the log does.
+            stream: if *stream == StreamName::default() {
+                self.shown_text(stream.as_str(), Origin::Known)
+            } else {
+                self.shown_text(stream.as_str(), Origin::Caller)
+            },
+            idempotency: match idempotency {
+                None => Some(&[]),
+                Some(digest) => self.is_none().then_some(digest.as_slice()),
+            },
             key: self.shown_key(key),
             payload: self.shown_payload(entry),
         }

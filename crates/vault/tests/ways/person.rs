@@ -84,6 +84,11 @@ fn time() -> Timestamp {
 /// Makes a log with these entries. Returns a reader behind the erasure of `erased`, if the log has
 /// that subject.
 fn reader_of(folder: &Path, entries: &[Entry<'_>], erased: &str) -> Reader {
+    reader_in(folder, entries, StreamName::DEFAULT, erased)
+}
+
+/// Makes such a log with the entries in `stream`.
+fn reader_in(folder: &Path, entries: &[Entry<'_>], stream: &str, erased: &str) -> Reader {
     let path = folder.join("audit");
     let root = RootKey::new(
         Secret::filled(|bytes| {
@@ -104,7 +109,11 @@ fn reader_of(folder: &Path, entries: &[Entry<'_>], erased: &str) -> Reader {
         Options::default(),
     )
     .unwrap();
-    let mut appender = log.appender(&StreamName::default()).unwrap();
+    let stream = StreamName::new(stream).unwrap();
+    if stream != StreamName::default() {
+        log.create_stream(&stream, config).unwrap();
+    }
+    let mut appender = log.appender(&stream).unwrap();
     for entry in entries {
         appender.append_durable(entry).unwrap();
     }
@@ -235,6 +244,55 @@ fn no_text_of_a_persons_copy_names_another_subject() {
         assert_eq!(rows(&mut store, "SELECT action FROM entries"), [shown]);
         assert_eq!(rows(&mut store, "SELECT rule FROM acts"), [shown]);
     }
+}
+
+/// The name of a stream was not masked like all other texts: one that is called after a person showed
+/// whom an entry concerns besides. The number of the entry in it stays.
+#[test]
+fn no_stream_of_a_persons_copy_names_another_subject() {
+    for (about, stream, shown) in [
+        ("ada\nbert-1990", "bert-1990", "*"),
+        ("ada\nbert-1990", "of.bert-1990", "of.*"),
+        ("ada\nbert-1990", "wards", "wards"),
+        ("ada\nbert-1990", "default", "default"),
+        ("ada\nada-1990", "ada", "ada"),
+        ("ada\ngone", "gone", "*"),
+        ("ada\ngone", "default", "default"),
+        ("ada\ndefault", "default", "*"),
+        ("ada", "bert-1990", "bert-1990"),
+    ] {
+        let entry = Entry {
+            subjects: Subjects::joined(about),
+            ..Entry::new(time(), "read", b"")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let reader = reader_in(folder.path(), &[entry], stream, "gone");
+        let mut store = copy_of_ada(&reader);
+        let streams = rows(&mut store, "SELECT stream, number FROM entries");
+        assert_eq!(streams, [format!("{shown}|0")], "{about:?}: {stream}");
+    }
+}
+
+/// The digest of an idempotency key was given with entries about several people, whose names it may be
+/// of: whoever guesses one finds it by its digest.
+#[test]
+fn the_digest_of_a_request_is_left_out_where_others_are_concerned() {
+    let entry = |about, idempotency| Entry {
+        subjects: Subjects::joined(about),
+        idempotency,
+        ..Entry::new(time(), "read", b"")
+    };
+    let entries = [
+        entry("ada", Some(&[7; 32])),
+        entry("ada\nbert", Some(&[8; 32])),
+        entry("ada\nbert", None),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let reader = reader_of(folder.path(), &entries, "gone");
+    let mut store = copy_of_ada(&reader);
+    let said = "SELECT entry, encoding, text FROM contents WHERE field = 'idempotency'";
+    let own = format!("1|text|{}", "07".repeat(32));
+    assert_eq!(rows(&mut store, said), [own.as_str(), "2|withheld|"]);
 }
 
 /// The erasure of one subject would take purpose and rule from the copies of the others, though a
@@ -407,6 +465,11 @@ fn hidden_rows_and_credentials_come_from_several_files() {
 fn a_text_that_is_no_export_is_refused_with_its_fault() {
     for (export, fault) in [
         ("[]", ExportFault::Empty),
+        // One of the two was passed over without a word.
+        (
+            r#"{"disguise":1,"table":"t","row":"1","values":{},"rows":[{"disguise":1,"table":"u","row":"1","values":{}}]}"#,
+            ExportFault::RowWithRows,
+        ),
         (
             r#"[{"disguise":1,"table":"t","row":"1","values":{}},{"disguise":1,"table":"t"}]"#,
             ExportFault::Row {
@@ -429,6 +492,25 @@ fn a_text_that_is_no_export_is_refused_with_its_fault() {
         error,
         VaultError::NoExport(ExportFault::Malformed(words)) if words.contains("table twice")
     ));
+}
+
+/// A text that JSON does not have was refused with a place that was counted from its own beginning.
+#[test]
+fn a_malformed_document_of_an_export_is_named_by_its_line() {
+    let line = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"b"}}"#;
+    let bad = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"\ud800"}}"#;
+    let export = format!("{}  {bad}\n{line}\n", format!("{line}\n\n").repeat(20));
+    let mut store = pocket();
+    let mut person = Person::new(&mut store, "ada").unwrap();
+    let error = person.hidden_rows(export.as_bytes()).unwrap_err();
+    let VaultError::NoExport(ExportFault::Malformed(words)) = error else {
+        unreachable!("{error}");
+    };
+    let place = ", in the document that begins at line 41";
+    assert!(
+        words.ends_with(place) && !words.contains("column"),
+        "{words}"
+    );
 }
 
 /// A person's copy had the keys of the first database alone, and said nothing of the others.
@@ -465,11 +547,6 @@ fn a_key_that_goes_while_it_is_read_ends_the_copy() {
     let time = Arc::new(AtomicU64::new(1_000));
     let options = probity_store::Options {
         clock: Clock::Manual(Arc::clone(&time)),
-        // One of the two was passed over without a word.
-        (
-            r#"{"disguise":1,"table":"t","row":"1","values":{},"rows":[{"disguise":1,"table":"u","row":"1","values":{}}]}"#,
-            ExportFault::RowWithRows,
-        ),
         ..probity_store::Options::default()
     };
     let keys = Store::open(&folder.path().join("store"), options).unwrap();
@@ -494,25 +571,6 @@ fn a_key_that_goes_while_it_is_read_ends_the_copy() {
         done?;
         person.finish().unwrap();
         let members = "SELECT COUNT(*) FROM item_values WHERE part = 'member'";
-/// A text that JSON does not have was refused with a place that was counted from its own beginning.
-#[test]
-fn a_malformed_document_of_an_export_is_named_by_its_line() {
-    let line = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"b"}}"#;
-    let bad = r#"{"disguise":1,"table":"t","row":"1","values":{"a":"\ud800"}}"#;
-    let export = format!("{}  {bad}\n{line}\n", format!("{line}\n\n").repeat(20));
-    let mut store = pocket();
-    let mut person = Person::new(&mut store, "ada").unwrap();
-    let error = person.hidden_rows(export.as_bytes()).unwrap_err();
-    let VaultError::NoExport(ExportFault::Malformed(words)) = error else {
-        unreachable!("{error}");
-    };
-    let place = ", in the document that begins at line 41";
-    assert!(
-        words.ends_with(place) && !words.contains("column"),
-        "{words}"
-    );
-}
-
         Ok(rows(&mut store, members))
     };
     let mut ended = 0;
