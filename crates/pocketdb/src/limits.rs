@@ -8,6 +8,9 @@ pub const TABLES_MAX: usize = 18;
 pub const COLUMNS_MAX: usize = 32;
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 48;
+/// Greatest width of a row, in bytes: 8 for each number, 4 for each table that it leads to, and the
+/// length of each text column.
+pub const ROW_BYTES_MAX: usize = 1_997;
 /// Longest indexed value, in bytes.
 pub const KEY_BYTES_MAX: usize = 128;
 /// Number of rows of a unit: they are moved from the commit buffer together.

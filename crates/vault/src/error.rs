@@ -120,9 +120,36 @@ pub enum VaultError {
         /// The greatest number.
         most: usize,
     },
-    /// A name has letters that no statement of a pocket database can write.
+    /// A table has more columns than one here.
+    #[error("the table {table} has {found} columns, and a table here has {most} at most")]
+    TooManyColumns {
+        /// The name of the table.
+        table: String,
+        /// The number of its columns.
+        found: usize,
+        /// The greatest number.
+        most: usize,
+    },
+    /// The longest values of a table's columns are together longer than a row here.
     #[error(
-        "the name {name:?} of the table {table:?} cannot be kept: a name has letters, digits and _"
+        "a row of {table} has room for the longest value of each column, and {what} cannot be kept: the longest text is of {column}, with {longest} bytes in row {row}"
+    )]
+    WideRow {
+        /// The name of the table.
+        table: String,
+        /// The bytes of such a row and the greatest number of them, in words.
+        what: String,
+        /// The column with the longest text.
+        column: String,
+        /// Bytes of that text.
+        longest: usize,
+        /// Number of its row from 1, in the order of the table's key.
+        row: u64,
+    },
+    /// A name has letters that no statement of a pocket database can write, or too many.
+    #[error(
+        "the name {name:?} of the table {table:?} cannot be kept: a name has letters, digits and _, {} at most",
+        probity_pocketdb::limits::NAME_BYTES_MAX
     )]
     Name {
         /// The name, of the table or of a column of it.
@@ -448,6 +475,8 @@ pub enum ExportFault {
         /// The name of the member.
         lacks: &'static str,
     },
+    /// An object that is a row and has a member `rows` besides.
+    RowWithRows,
     /// A text without rows.
     Empty,
 }
@@ -457,6 +486,7 @@ impl fmt::Display for ExportFault {
         match self {
             Self::Malformed(what) => f.write_str(what),
             Self::Row { number, lacks } => write!(f, "row {number} has no {lacks}"),
+            Self::RowWithRows => f.write_str("an object is a row and has rows besides"),
             Self::Empty => f.write_str("it has no rows"),
         }
     }
@@ -475,11 +505,8 @@ fn and_refers(table: Option<&str>) -> String {
 fn number(counted: Option<u64>) -> String {
     counted.map_or_else(|| "no number".to_owned(), |rows| rows.to_string())
 }
-    /// An object that is a row and has a member `rows` besides.
-    RowWithRows,
 
 fn listed(losses: &[Loss]) -> String {
     let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
     losses.join(", ")
 }
-            Self::RowWithRows => f.write_str("an object is a row and has rows besides"),

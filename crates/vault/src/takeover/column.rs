@@ -156,6 +156,8 @@ pub(super) struct Measure {
 struct Extent {
     /// Bytes of the longest text.
     longest: usize,
+    /// Number of the first row with it.
+    longest_row: u64,
     /// True if each value was the number of its row, from 1 on.
     is_position: bool,
 }
@@ -164,6 +166,7 @@ impl Measure {
     pub(super) fn new(columns: usize) -> Self {
         let extent = Extent {
             longest: 1,
+            longest_row: 1,
             is_position: true,
         };
         Self {
@@ -178,8 +181,14 @@ impl Measure {
             let here =
                 matches!(found, Found::Int(number) if u64::try_from(*number) == Ok(self.rows));
             extent.is_position &= here;
-            if !found.is_null() {
-                extent.longest = extent.longest.max(Form::text(found).len());
+            let length = if found.is_null() {
+                0
+            } else {
+                Form::text(found).len()
+            };
+            if length > extent.longest {
+                extent.longest = length;
+                extent.longest_row = self.rows;
             }
         }
     }
@@ -187,6 +196,13 @@ impl Measure {
     /// Returns the bytes of the longest text of a column, 1 at least.
     pub(super) fn longest(&self, column: usize) -> usize {
         self.columns.get(column).map_or(1, |extent| extent.longest)
+    }
+
+    /// Returns the number of the row with the longest text of a column.
+    pub(super) fn longest_row(&self, column: usize) -> u64 {
+        self.columns
+            .get(column)
+            .map_or(1, |extent| extent.longest_row)
     }
 
     /// Returns whether the values of a column were 1, 2, 3 and so on, as the ids of rows will be.

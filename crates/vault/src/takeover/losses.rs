@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use probity_disguise::database::{Catalog, CatalogTable};
-use probity_disguise::{Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
+use probity_disguise::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Value};
+use probity_pocketdb::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 
 use super::keys::CutKey;
 use super::unique::UniqueKey;
@@ -35,6 +36,13 @@ pub(super) fn refuse_losses(
     }
     for (name, table) in catalog {
         refuse_names(name, table)?;
+        if table.columns.len() > COLUMNS_MAX {
+            return Err(VaultError::TooManyColumns {
+                table: name.clone(),
+                found: table.columns.len(),
+                most: COLUMNS_MAX,
+            });
+        }
         if plain.contains(name) {
             continue;
         }
@@ -58,7 +66,10 @@ fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), VaultError> {
         let starts = letters
             .next()
             .is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-        if !starts || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+        if !starts
+            || said.len() > NAME_BYTES_MAX
+            || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        {
             return Err(VaultError::Name {
                 name: said.to_owned(),
                 table: name.to_owned(),

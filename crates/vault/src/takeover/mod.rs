@@ -6,6 +6,7 @@ mod keys;
 mod losses;
 mod unique;
 mod weakened;
+mod width;
 
 use probity_disguise::database::{Catalog, CatalogTable, ForeignKey, Property};
 use probity_disguise::{Column, Database, Value as Found, is_own_table};
@@ -22,6 +23,7 @@ use self::losses::{Keys, ask, ask_each, keys_elsewhere, refuse_losses};
 use self::unique::{UniqueKey, unique_keys};
 pub use self::weakened::Weakened;
 use self::weakened::weakened;
+use self::width::{bytes_of, explained, refuse_wide};
 use crate::error::{Loss, Reached, VaultError};
 use crate::import::Import;
 use crate::observer::Observer;
@@ -182,8 +184,9 @@ impl Takeover {
                 Ok(())
             })?;
             let statement = self.definition(&name, &table, &measure)?;
-            run_script(store, &statement)
-                .map_err(|error| error.at(Reached::Table(name.clone())))?;
+            run_script(store, &statement).map_err(|error| {
+                explained(error, (&name, &table), &measure).at(Reached::Table(name.clone()))
+            })?;
             let import = Import::new(store, &name, ROWS_AT_ONCE)?;
             let taken = self.rows(&rows, (&name, &table), import, observer)?;
             self.check_count((&name, &table), [measure.rows, taken])?;
@@ -250,7 +253,7 @@ impl Takeover {
         table: &CatalogTable,
         measure: &Measure,
     ) -> Result<String, VaultError> {
-        let mut parts = Vec::new();
+        let (mut parts, mut bytes) = (Vec::new(), 0);
         let is_plain = self.options.plain.iter().any(|plain| plain == name);
         for (number, column) in table.columns.iter().enumerate() {
             let form = self.form(column);
@@ -277,9 +280,13 @@ impl Takeover {
             };
             let mut part = format!("{} {kind}", quoted(&column.name));
             let index = format!("{name}.{}", column.name);
+            let refers = key_of(table, &column.name).is_some();
+            let position =
+                is_key && !refers && form == Form::Integer && measure.is_position(number);
+            if !refers && !position {
+                bytes += bytes_of(form, longest);
+            }
             if is_key && !(is_plain && is_wide) {
-                let refers = key_of(table, &column.name).is_some();
-                let position = !refers && form == Form::Integer && measure.is_position(number);
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
             } else if is_unique(table, &column.name) && !is_plain {
                 part.push_str(" UNIQUE");
@@ -288,6 +295,7 @@ impl Takeover {
             }
             parts.push(part);
         }
+        refuse_wide(&self.catalog, (name, table), measure, bytes)?;
         for key in &table.foreign_keys {
             let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
                 return Err(VaultError::CompoundKey {

@@ -1,7 +1,7 @@
 //! Definitions and references that a catalogue refuses, in the words of its errors, with the limits.
 
 use crate::error::{Error, Result};
-use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX};
+use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, ROW_BYTES_MAX, TABLES_MAX};
 use crate::pager::buffer::ROW_FIT_BYTES;
 use crate::tables::catalogue::Catalogue;
 use crate::tables::id::TableId;
@@ -11,7 +11,7 @@ use crate::tables::value::Value;
 pub(super) const TOO_MANY_TABLES: &str = "the number of tables, which is 16 at most,";
 const _: () = assert!(TABLES_MAX - 2 == 16);
 pub(super) const ROW_TOO_WIDE: &str = "the width of a row, which is 1997 bytes at most,";
-const _: () = assert!(ROW_FIT_BYTES == 1_997);
+const _: () = assert!(ROW_FIT_BYTES == ROW_BYTES_MAX && ROW_BYTES_MAX == 1_997);
 pub(super) const KEY_TOO_WIDE: &str = "the width of an indexed column, which is 128 bytes at most,";
 const _: () = assert!(KEY_BYTES_MAX == 128);
 /// A table whose rows take no room.

@@ -72,6 +72,10 @@ fn remedy_of(error: &VaultError) -> Option<String> {
         VaultError::NoIndexedColumn { .. } => "write --index TABLE.COLUMN",
         VaultError::NoForeignKey { .. } => "write --unlinked TABLE.COLUMN",
         VaultError::NoPlainTable { .. } => "write --plain TABLE",
+        VaultError::TooManyColumns { .. } => "choose other tables with --table TABLE",
+        VaultError::WideRow { .. } => {
+            "shorten the longest texts there, or choose other tables with --table TABLE"
+        }
         VaultError::TooManyTables { .. } => "choose among them with --table TABLE",
         VaultError::Name { .. } => "rename it, or choose other tables with --table TABLE",
         VaultError::HiddenColumns { .. } => {
