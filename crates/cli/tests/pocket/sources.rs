@@ -391,3 +391,49 @@ fn unique_keys_of_mariadb_that_are_weaker_here_are_told() {
         );
     }
 }
+
+/// An integer of `PostgreSQL` that refers to a column of doubles became the nearest double, with status
+/// 0. It is refused with its row, and a value that is exactly one of the column's comes along.
+#[test]
+fn a_key_of_postgres_between_two_types_takes_exact_values_alone() {
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    let url = postgres::url(&socket);
+    let mut database = connect(&url).unwrap();
+    run(
+        database.as_mut(),
+        &[
+            "CREATE TABLE a (id INT PRIMARY KEY, u DOUBLE PRECISION NOT NULL UNIQUE, n NUMERIC NOT NULL UNIQUE)",
+            "CREATE TABLE b (id INT PRIMARY KEY, u BIGINT NOT NULL REFERENCES a(u) ON DELETE CASCADE)",
+            "CREATE TABLE c (id INT PRIMARY KEY, n BIGINT NOT NULL REFERENCES a(n) ON DELETE CASCADE)",
+            "INSERT INTO a VALUES (1, 9007199254740992, 5), (2, 2, 2.00)",
+            "INSERT INTO b VALUES (1, 2), (2, 9007199254740992)",
+            "INSERT INTO c VALUES (1, 5)",
+        ],
+    );
+    let found = taken(&url, &[], &["SELECT u FROM b", "SELECT n FROM c"]);
+    let numbers = [json!({"u": 2.0}), json!({"u": 9_007_199_254_740_992.0})];
+    assert_eq!(found[0], numbers);
+    assert_eq!(found[1], [json!({"n": "5"})]);
+    for (insert, said_of) in [
+        (
+            "INSERT INTO b VALUES (3, 9007199254740993)",
+            "row 3 of b: b.u leads to no row",
+        ),
+        (
+            "INSERT INTO c VALUES (3, 2)",
+            "row 2 of c: c.n leads to no row",
+        ),
+    ] {
+        run(database.as_mut(), &[insert]);
+        let refused = said(&url, &[], 1);
+        let table = if insert.contains(" b ") { "b" } else { "c" };
+        let column = if table == "b" { "b.u" } else { "c.n" };
+        assert!(refused.contains(said_of), "{refused}");
+        assert!(
+            refused.contains(&format!("--unlinked {column}")),
+            "{refused}"
+        );
+        let delete = format!("DELETE FROM {table} WHERE id = 3");
+        run(database.as_mut(), &[&delete]);
+    }
+}

@@ -202,3 +202,85 @@ fn tables_of_mariadb_are_told_apart_by_each_letter() {
         "{refused}"
     );
 }
+
+/// Tables of `PostgreSQL` with partitions in two schemas.
+const PARTITIONED: [&str; 15] = [
+    "CREATE SCHEMA other",
+    "CREATE TABLE p (id INT PRIMARY KEY, n TEXT NOT NULL)",
+    "CREATE TABLE other.far (id INT PRIMARY KEY)",
+    "CREATE TABLE other.ev (id INT PRIMARY KEY, p INT NOT NULL REFERENCES p(id) ON DELETE CASCADE, \
+     q INT NOT NULL REFERENCES other.far(id), v TEXT NOT NULL) PARTITION BY RANGE (id)",
+    "CREATE TABLE ev1 PARTITION OF other.ev FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE ev2 PARTITION OF other.ev FOR VALUES FROM (10) TO (30) PARTITION BY RANGE (id)",
+    "CREATE TABLE ev2a PARTITION OF ev2 FOR VALUES FROM (10) TO (20)",
+    "CREATE TABLE other.ev2b PARTITION OF ev2 FOR VALUES FROM (20) TO (30)",
+    "CREATE TABLE other.hidden PARTITION OF other.ev FOR VALUES FROM (30) TO (50) PARTITION BY RANGE (id)",
+    "CREATE TABLE ev3 PARTITION OF other.hidden FOR VALUES FROM (30) TO (40)",
+    "CREATE TABLE notes (id INT PRIMARY KEY, e INT NOT NULL REFERENCES other.ev(id), f INT NOT NULL REFERENCES ev1(id))",
+    "INSERT INTO p VALUES (7, 'one'), (9, 'two')",
+    "INSERT INTO other.far VALUES (1)",
+    "INSERT INTO other.ev VALUES (1, 7, 1, 'a'), (2, 9, 1, 'b'), (11, 7, 1, 'c'), (21, 7, 1, 'd'), (31, 9, 1, 'e')",
+    "INSERT INTO notes VALUES (1, 31, 2)",
+];
+
+/// A partition whose root is in another schema lost its foreign keys without a word, for the server
+/// keeps them as copies of the root's, and one below another such partition was taken over twice. Each
+/// is a table with its keys, or part of the table above it.
+#[test]
+fn partitions_of_a_root_elsewhere_are_tables_with_their_keys() {
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    let url = postgres::url(&socket);
+    let mut database = connect(&url).unwrap();
+    run(database.as_mut(), &PARTITIONED);
+    let place = Place::new();
+    let told = place.json(&["create", "c", "--size", "16", "--from", &url]);
+    let cut = told["cut_keys"].as_array().unwrap().iter();
+    let mut cut: Vec<String> = cut.map(ToString::to_string).collect();
+    cut.sort();
+    let expected = [
+        ("ev1.q", "other.far"),
+        ("ev2.q", "other.far"),
+        ("ev3.q", "other.far"),
+        ("notes.e", "other.ev"),
+    ];
+    let expected =
+        expected.map(|(column, target)| json!({"column": column, "target": target}).to_string());
+    assert_eq!(cut, expected, "{told}");
+    let schema = place.json(&["schema", "c"]);
+    let tables = schema["tables"].as_array().unwrap();
+    let mut names: Vec<&str> = tables
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["ev1", "ev2", "ev3", "notes", "p"]);
+    for (table, rows) in [("ev1", 2), ("ev2", 2), ("ev3", 1)] {
+        assert_eq!(place.count("c", table), rows, "{table}");
+        let joined = format!("{table} JOIN p ON {table}.p = p.id");
+        assert_eq!(place.count("c", &joined), rows, "{table}");
+    }
+    assert_eq!(place.count("c", "notes JOIN ev1 ON notes.f = ev1.id"), 1);
+    let done = place.json(&["exec", "c", "DELETE FROM p WHERE id = 7"]);
+    assert_eq!(done["rows_gone_along"], 3);
+    assert_eq!(place.count("c", "ev2"), 0);
+    // A key of the root that does not cascade is told of each partition, and may be unlinked.
+    run(
+        database.as_mut(),
+        &[
+            "ALTER TABLE other.ev DROP CONSTRAINT ev_p_fkey",
+            "ALTER TABLE other.ev ADD FOREIGN KEY (p) REFERENCES p(id)",
+        ],
+    );
+    let told = said(
+        &url,
+        &["--table", "p", "--table", "ev1", "--table", "ev2"],
+        0,
+    );
+    for table in ["ev1", "ev2"] {
+        let line = format!("deletes the rows of {table} that refer to it by {table}.p:");
+        assert_eq!(told.matches(&line).count(), 1, "{told}");
+    }
+    let unlinked = ["--unlinked", "ev1.p", "--unlinked", "ev1.q"];
+    let tables = ["--table", "p", "--table", "ev1"];
+    assert_eq!(said(&url, &[&tables[..], &unlinked].concat(), 0), "");
+}

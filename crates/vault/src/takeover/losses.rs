@@ -96,11 +96,7 @@ fn losses(
     }
     if database.dialect() == Dialect::Sqlite {
         for column in &table.columns {
-            let declared = column.declared.to_ascii_uppercase();
-            // A strict table has the type ANY, which converts nothing either.
-            if (declared.is_empty() || declared.contains("BLOB") || declared == "ANY")
-                && has_both(database, name, &column.name)?
-            {
+            if converts_nothing(column) && kinds(database, name, &column.name)?.len() > 1 {
                 lost.push(Loss::NumbersAndTexts(column.name.clone()));
             }
         }
@@ -127,13 +123,14 @@ pub(super) fn keys_elsewhere(
         _ => format!(
             "SELECT string_agg(a.attname::text, '+' ORDER BY u.n), format('%I.%I', n.nspname, t.relname) \
              FROM pg_constraint k \
-             JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid) JOIN pg_namespace n ON n.oid = t.relnamespace \
+             JOIN pg_class t ON t.oid = {} JOIN pg_namespace n ON n.oid = t.relnamespace \
              JOIN unnest(k.conkey) WITH ORDINALITY u(own, n) ON true \
              JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own \
-             WHERE k.contype = 'f' AND k.conparentid = 0 AND k.conrelid IN {} \
+             WHERE k.contype = 'f' AND {} \
              AND NOT (pg_table_is_visible(t.oid) AND n.nspname = ANY (current_schemas(false))) \
              GROUP BY k.oid, n.nspname, t.relname ORDER BY 1",
-            with_partitions(&name)
+            whole_table("k.confrelid"),
+            is_key_of(&name)
         ),
     };
     let keys = ask(database, &sql)?.into_iter();
@@ -170,15 +167,63 @@ pub(super) fn with_partitions(name: &str) -> String {
     )
 }
 
-/// Returns whether a column without a type has numbers and texts.
-fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bool, VaultError> {
+/// Returns the expression of `PostgreSQL` for the table that the rows of a table are shown under, as
+/// the catalog has it: of a partition the highest one above it in the schemas, or else its root.
+pub(super) fn whole_table(table: &str) -> String {
+    format!(
+        "coalesce((SELECT w.oid FROM pg_partition_ancestors({table}) WITH ORDINALITY p(oid, n) \
+         JOIN pg_class w ON w.oid = p.oid JOIN pg_namespace s ON s.oid = w.relnamespace \
+         WHERE pg_table_is_visible(w.oid) AND s.nspname = ANY (current_schemas(false)) \
+         ORDER BY p.n DESC LIMIT 1), pg_partition_root({table}), {table})"
+    )
+}
+
+/// Returns the condition of `PostgreSQL` that a foreign key `k` is one of a table or its partitions,
+/// and not a copy that the server made of another one of them. A copy of a key of a table above these
+/// is their own; one for the partitions of its target leads to some of the rows.
+pub(super) fn is_key_of(name: &str) -> String {
+    let own = with_partitions(name);
+    format!(
+        "k.conrelid IN {own} AND (k.conparentid = 0 OR \
+         (NOT EXISTS (SELECT FROM pg_constraint q WHERE q.oid = k.conparentid AND q.conrelid IN {own}) \
+         AND k.confrelid = (WITH RECURSIVE u(parent, target) AS (SELECT k.conparentid, k.confrelid \
+         UNION ALL SELECT q.conparentid, q.confrelid FROM u JOIN pg_constraint q ON q.oid = u.parent) \
+         SELECT target FROM u WHERE parent = 0)))"
+    )
+}
+
+/// Returns whether a column of `SQLite` keeps numbers and texts as they are, and compares them so.
+pub(super) fn converts_nothing(column: &Column) -> bool {
+    let declared = column.declared.to_ascii_uppercase();
+    // A strict table has the type ANY, which converts nothing either.
+    declared.is_empty() || declared.contains("BLOB") || declared == "ANY"
+}
+
+/// A kind of the values in a column of `SQLite`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Number,
+    Text,
+}
+
+/// Returns the kinds of the values in a column of `SQLite`, each once.
+pub(super) fn kinds(
+    database: &mut dyn Database,
+    table: &str,
+    column: &str,
+) -> Result<Vec<Kind>, VaultError> {
     let dialect = database.dialect();
     let (table, column) = (dialect.quote(table), dialect.quote(column));
     let kinds = format!(
         "SELECT DISTINCT typeof({column}) = 'text' FROM {table} \
          WHERE typeof({column}) IN ('integer', 'real', 'text')"
     );
-    Ok(ask(database, &kinds)?.len() > 1)
+    let found = ask(database, &kinds)?;
+    let found = found.iter().flatten().map(|is_text| match is_text {
+        Value::Int(0) => Kind::Number,
+        _ => Kind::Text,
+    });
+    Ok(found.collect())
 }
 
 /// Returns the names of the generated columns of a table.

@@ -4,11 +4,12 @@ mod column;
 mod heirs;
 mod keys;
 mod losses;
+mod target;
 mod unique;
 mod weakened;
 mod width;
 
-use probity_disguise::database::{Catalog, CatalogTable, ForeignKey, Property};
+use probity_disguise::database::{Catalog, CatalogTable, Property};
 use probity_disguise::{Column, Database, Value as Found, is_own_table};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::limits::KEY_BYTES_MAX;
@@ -20,6 +21,7 @@ use self::heirs::left_out_heirs;
 pub use self::keys::CutKey;
 use self::keys::{in_order, key_of, link, refuse_chains, refuse_two_paths, refuse_two_targets};
 use self::losses::{Keys, ask, ask_each, keys_elsewhere, refuse_losses};
+use self::target::Target;
 use self::unique::{UniqueKey, unique_keys};
 pub use self::weakened::Weakened;
 use self::weakened::weakened;
@@ -327,6 +329,7 @@ impl Takeover {
         let named = import.set_columns(table.columns.iter().map(|column| column.name.as_str()));
         let forms = table.columns.iter().map(|column| self.form(column));
         let forms: Vec<Form> = forms.collect();
+        let targets = Target::of_columns(self.database.as_mut(), &self.catalog, table)?;
         let null_as_empty = self.options.null_as_empty;
         let mut taken = 0u64;
         let read = named.and_then(|()| {
@@ -339,17 +342,21 @@ impl Takeover {
                 };
                 let texts: Vec<String> = found.iter().map(Form::text).collect();
                 let mut values = Vec::with_capacity(found.len());
-                let cells = found.iter().zip(&texts).zip(&forms).zip(&table.columns);
-                for (((cell, text), form), column) in cells {
-                    let key = key_of(table, &column.name);
-                    values.push(match (form.value(cell, text), key) {
-                        (Err(Unfit::Null), None) if null_as_empty => form.empty(),
-                        (Ok(value), _) => value,
-                        (Err(unfit), key) => {
-                            let refused = refusal((name, table), &column.name, unfit, key);
-                            return Err(refused.at(at()));
-                        }
-                    });
+                let columns = table.columns.iter().zip(&forms).zip(&targets);
+                for ((cell, text), ((column, form), target)) in
+                    found.iter().zip(&texts).zip(columns)
+                {
+                    let value = match form.value(cell, text) {
+                        Err(Unfit::Null) if null_as_empty && target.is_none() => Ok(form.empty()),
+                        Err(unfit) => Err(refusal((name, table), &column.name, unfit)),
+                        Ok(value) => match target {
+                            Some(target) => target
+                                .key(cell, value, text)
+                                .ok_or_else(|| target.refusal(format!("{name}.{}", column.name))),
+                            None => Ok(value),
+                        },
+                    };
+                    values.push(value.map_err(|refused| refused.at(at()))?);
                 }
                 let inserted = import.row(&values);
                 inserted.map_err(|error| of_key((name, table), error).at(at()))?;
@@ -404,13 +411,9 @@ fn note_unique_keys(
 }
 
 /// Returns the refusal of a value that has no form here.
-fn refusal(
-    (name, table): (&str, &CatalogTable),
-    column: &str,
-    unfit: Unfit,
-    key: Option<&ForeignKey>,
-) -> VaultError {
+fn refusal((name, table): (&str, &CatalogTable), column: &str, unfit: Unfit) -> VaultError {
     let is_unique = is_unique(table, column);
+    let key = key_of(table, column);
     let column = column.to_owned();
     match unfit {
         Unfit::Null => VaultError::Null {

@@ -5,7 +5,7 @@ use std::fmt;
 use probity_disguise::database::{Catalog, CatalogTable, Rule};
 use probity_disguise::{Database, Dialect};
 
-use super::losses::{Keys, ask, is_named, literal, with_partitions};
+use super::losses::{Keys, ask, is_key_of, is_named, literal, whole_table, with_partitions};
 use super::unique::UniqueKey;
 use crate::error::VaultError;
 
@@ -182,12 +182,13 @@ fn deletes(
         ),
         _ => format!(
             "SELECT string_agg(a.attname::text, '+' ORDER BY u.n), t.relname::text, k.confdeltype::text \
-             FROM pg_constraint k JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid) \
+             FROM pg_constraint k JOIN pg_class t ON t.oid = {} \
              JOIN unnest(k.conkey) WITH ORDINALITY u(own, n) ON true \
              JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own \
-             WHERE k.contype = 'f' AND k.conparentid = 0 AND k.confdeltype <> 'c' AND k.conrelid IN {} \
+             WHERE k.contype = 'f' AND k.confdeltype <> 'c' AND {} \
              GROUP BY k.oid, t.relname, k.confdeltype",
-            with_partitions(&of)
+            whole_table("k.confrelid"),
+            is_key_of(&of)
         ),
     };
     let rules = ask(database, &sql)?;

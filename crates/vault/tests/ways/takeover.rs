@@ -357,3 +357,142 @@ fn two_keys_of_one_column_are_one_or_refused_as_two() {
         .0
         .unwrap();
 }
+
+/// Takes over two tables with a key between columns of the types `target` and `own`, and a value of each;
+/// returns the value here, or what is said.
+fn key_between(target: &str, own: &str, there: &str, value: &str) -> Result<String, String> {
+    let script = format!(
+        "CREATE TABLE a (id INTEGER PRIMARY KEY, u {target} UNIQUE); \
+         CREATE TABLE b (id INTEGER PRIMARY KEY, u {own} REFERENCES a(u)); \
+         INSERT INTO a VALUES (1, {there}); PRAGMA foreign_keys = OFF; INSERT INTO b VALUES (1, {value})"
+    );
+    let (run, mut store) = take_over(&[&script], |_| (), &mut ());
+    match run {
+        Ok(()) => Ok(rows(&mut store, "SELECT b.u FROM b JOIN a ON b.u = a.u").concat()),
+        Err(error) => Err(said(&error)),
+    }
+}
+
+/// A key between columns of two types was refused where a value is exactly one of the other type,
+/// though it holds.
+#[test]
+fn a_key_between_two_types_takes_exact_values() {
+    let (exact, least) = ("9007199254740992", "-9223372036854775808");
+    for (target, own, there, value, shown) in [
+        ("REAL", "INTEGER", "2", "2", "2.0"),
+        (
+            "REAL",
+            "INTEGER",
+            "9007199254740992.0",
+            exact,
+            "9007199254740992.0",
+        ),
+        ("REAL", "NUMERIC", "0.5", "0.5", "0.5"),
+        ("INTEGER", "REAL", "2", "2.0", "2"),
+        ("INTEGER", "REAL", least, least, least),
+        ("INTEGER", "", "2", "2", "2"),
+        ("INTEGER", "TEXT", "2", "'2'", "2"),
+        ("TEXT", "INTEGER", "'2'", "2", "2"),
+        ("NUMERIC", "INTEGER", "2", "2", "2"),
+        ("", "INTEGER", "2", "2", "2"),
+        ("", "", "'x'", "'x'", "x"),
+    ] {
+        let found = key_between(target, own, there, value);
+        assert_eq!(found.as_deref(), Ok(shown), "{target}, {own}: {value}");
+    }
+}
+
+/// An integer that refers to a column of real numbers became the nearest one of these, and its row was
+/// found where the other database finds none. The key is named for it.
+#[test]
+fn a_key_between_two_types_refuses_values_that_are_not_exact() {
+    let next = "9007199254740993";
+    let none = "a.u has no such value";
+    for (target, own, there, value, what) in [
+        (
+            "REAL",
+            "INTEGER",
+            "9007199254740992.0",
+            next,
+            "a has no row 9007199254740993",
+        ),
+        (
+            "REAL",
+            "",
+            "9007199254740992.0",
+            next,
+            "a has no row 9007199254740993",
+        ),
+        ("REAL", "TEXT", "0.5", "'1/2'", none),
+        (
+            "INTEGER",
+            "REAL",
+            next,
+            "9007199254740992.0",
+            "a has no row 9007199254740992",
+        ),
+        ("INTEGER", "REAL", "2", "2.5", none),
+        ("INTEGER", "REAL", "5", "9223372036854775808.0", none),
+        ("INTEGER", "TEXT", "2", "'x'", none),
+        ("TEXT", "INTEGER", "'2'", "3", "a has no row 3"),
+        ("TEXT", "REAL", "'2.0'", "2", none),
+        // Such columns convert nothing: the number 2 is not the text '2'.
+        ("", "", "'2'", "2", none),
+        ("", "TEXT", "2", "'2'", none),
+        ("BLOB", "INTEGER", "'2'", "2", none),
+    ] {
+        let expected = format!("row 1 of b: b.u leads to no row: {what}");
+        let found = key_between(target, own, there, value);
+        assert_eq!(found, Err(expected), "{target}, {own}: {value}");
+    }
+}
+
+/// A table that is too wide was refused with a byte of a statement that nobody had written, and without
+/// its name. Table, column, row and limit are named.
+#[test]
+fn a_table_that_is_too_wide_is_refused_with_its_longest_text() {
+    let wide = |body: usize, note: usize| {
+        let script = format!(
+            "{PEOPLE}; CREATE TABLE posts (id INTEGER PRIMARY KEY, author INTEGER REFERENCES people(id), \
+             n INTEGER, body TEXT, note TEXT); \
+             INSERT INTO posts VALUES (1, 1, 5, 'x', 'y'), (2, 2, 6, printf('%.*c', {body}, 'b'), printf('%.*c', {note}, 'n'))"
+        );
+        take_over(&[&script], |_| (), &mut ()).0
+    };
+    wide(1_700, 85).unwrap();
+    let longest = |body: usize| {
+        format!("cannot be kept: the longest text is of body, with {body} bytes in row 2")
+    };
+    // The number takes 8 bytes, and the row of the author 4.
+    for (body, note, bytes) in [(1_900, 86, 1_998), (3_000, 9, 3_021), (70_000, 1, 70_013)] {
+        let error = said(&wide(body, note).unwrap_err());
+        let room = format!(
+            "a row of posts has room for the longest value of each column, and rows that take {bytes} bytes, of 1997 at most, "
+        );
+        assert_eq!(error, room + &longest(body));
+    }
+    // The rows fit, and a statement that shows them all has no room.
+    let error = said(&wide(1_900, 85).unwrap_err());
+    assert!(
+        error.starts_with("table posts: ") && error.ends_with(&longest(1_900)),
+        "{error}"
+    );
+    assert!(
+        error.contains("of the memory of a statement, which has"),
+        "{error}"
+    );
+    let columns: Vec<String> = (0..33).map(|number| format!("c{number} INTEGER")).collect();
+    let table = format!("CREATE TABLE many ({})", columns.join(", "));
+    let error = said(&refusal(&[&table], |_| ()));
+    assert_eq!(
+        error,
+        "the table many has 33 columns, and a table here has 32 at most"
+    );
+    let name = "n".repeat(49);
+    let table = format!("CREATE TABLE t ({name} INTEGER, a INTEGER)");
+    let error = said(&refusal(&[&table], |_| ()));
+    assert!(
+        error.ends_with("a name has letters, digits and _, 48 at most"),
+        "{error}"
+    );
+}

@@ -34,6 +34,42 @@ macro_rules! named {
     };
 }
 
+/// Builds the expression for the table that the rows of a table are shown under: of a partition the
+/// highest one above it that is named, which may be the partition itself; where none is, its root.
+macro_rules! whole {
+    ($table:literal) => {
+        concat!(
+            "coalesce((SELECT w.oid FROM pg_partition_ancestors(",
+            $table,
+            ") WITH ORDINALITY p(oid, n) JOIN pg_class w ON w.oid = p.oid WHERE ",
+            named!("w"),
+            " ORDER BY p.n DESC LIMIT 1), pg_partition_root(",
+            $table,
+            "), ",
+            $table,
+            ")"
+        )
+    };
+}
+
+/// Builds the condition that a foreign key `k` is not the server's copy of another one of the same
+/// table. A partition whose root is not named has a copy of the root's key, which is its own key. For
+/// the partitions of its target a key has copies that lead to some of the rows.
+macro_rules! is_own_key {
+    () => {
+        concat!(
+            "(k.conparentid = 0 OR (EXISTS (SELECT FROM pg_constraint q WHERE q.oid = k.conparentid AND ",
+            whole!("q.conrelid"),
+            " <> ",
+            whole!("k.conrelid"),
+            ") AND k.confrelid = (WITH RECURSIVE u(parent, target) AS
+                (SELECT k.conparentid, k.confrelid
+                 UNION ALL SELECT q.conparentid, q.confrelid FROM u JOIN pg_constraint q ON q.oid = u.parent)
+              SELECT target FROM u WHERE parent = 0)))"
+        )
+    };
+}
+
 /// Builds the subquery for what is under a domain `y`, which may be a domain over others.
 macro_rules! under_domain {
     ($what:literal) => {
@@ -48,7 +84,7 @@ macro_rules! under_domain {
     };
 }
 
-/// Columns of tables. The partitions of a table of the same schemas are that table.
+/// Columns of tables. A partition is part of the table above it that is named, if there is one.
 const COLUMNS: &str = concat!("
     SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text,
            (a.attnotnull OR y.typnotnull)::text,
@@ -63,8 +99,7 @@ const COLUMNS: &str = concat!("
            (CASE WHEN y.typtype = 'd' THEN ", under_domain!("o.typtype"), " ELSE y.typtype END = 'c')::text
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type y ON y.oid = a.atttypid
      WHERE c.relkind IN ('r', 'p') AND ", named!("c"), "
-       AND NOT EXISTS (SELECT FROM pg_class w WHERE c.relispartition AND w.oid = pg_partition_root(c.oid)
-                                                AND ", named!("w"), ")
+       AND NOT (c.relispartition AND ", whole!("c.oid"), " <> c.oid)
        AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
      ORDER BY c.relname, a.attnum");
 
@@ -137,21 +172,20 @@ const UNIQUE_KEYS: &str = concat!(
      ORDER BY c.relname, x.indexrelid, k.n"
 );
 
-/// Foreign keys to tables of the schemas, from any schema. One of a partition belongs to its table;
-/// the server's copies of a key for partitions are left out.
+/// Foreign keys to tables of the schemas, from any schema. One of a partition belongs to its table.
 const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
            format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
            (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text, k.condeferrable::text,
            (k.confmatchtype = 'f')::text, k.convalidated::text
       FROM pg_constraint k
-      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
+      JOIN pg_class c ON c.oid = ", whole!("k.conrelid"), "
       JOIN pg_namespace n ON n.oid = c.relnamespace
-      JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid)
+      JOIN pg_class t ON t.oid = ", whole!("k.confrelid"), "
       JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY u(own, other, n) ON true
       JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own
       JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.other
-     WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
+     WHERE k.contype = 'f' AND ", named!("t"), " AND ", is_own_key!(), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
 
 /// The tables that refer to tables of other schemas, or to such as others inherit from, by keys that
@@ -165,9 +199,15 @@ const REFERRING_ELSEWHERE: &str = concat!(
                               AND o.conparentid = 0 AND o.oid <> k.oid))::text
       FROM pg_constraint k
       JOIN pg_namespace n ON n.oid = k.connamespace
-      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
-      JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid)
-     WHERE k.contype = 'f' AND k.conparentid = 0 AND k.condeferrable
+      JOIN pg_class c ON c.oid = ",
+    whole!("k.conrelid"),
+    "
+      JOIN pg_class t ON t.oid = ",
+    whole!("k.confrelid"),
+    "
+     WHERE k.contype = 'f' AND k.condeferrable AND ",
+    is_own_key!(),
+    "
        AND ",
     named!("c"),
     " AND (NOT (",
@@ -199,13 +239,17 @@ pub(super) const DEFERRABLE: &str = "
 const TRIGGERS: &str = concat!(
     "
     SELECT DISTINCT c.relname::text, g.tgname::text FROM pg_trigger g
-      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(g.tgrelid), g.tgrelid)
+      JOIN pg_class c ON c.oid = ",
+    whole!("g.tgrelid"),
+    "
      WHERE ",
     named!("c"),
     " AND NOT g.tgisinternal AND g.tgenabled <> 'D'
     UNION
     SELECT c.relname::text, 'rule ' || r.rulename::text FROM pg_rewrite r
-      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(r.ev_class), r.ev_class)
+      JOIN pg_class c ON c.oid = ",
+    whole!("r.ev_class"),
+    "
      WHERE c.relkind IN ('r', 'p') AND ",
     named!("c"),
     " AND r.ev_enabled <> 'D'
