@@ -62,7 +62,7 @@ pub struct Proof {
     reason = "callers choose field by field over the default"
 )]
 pub struct Recipient {
-    /// A verifier key of the log; by default its first.
+    /// A verifier key of the log; by default any of its last ones, as many as a proof leads from.
     pub key: Option<VerifierKey>,
     /// A signed head of the entry's stream that the recipient keeps; by default the newest.
     pub stream: Option<String>,
@@ -105,7 +105,8 @@ struct Covered {
 }
 
 impl Reader {
-    /// Proves the entry at `index` of `stream` to a recipient, who knows a key of the log.
+    /// Proves the entry at `index` of `stream` to a recipient who knows a key of the log, by default
+    /// to those who know any of its last keys.
     ///
     /// # Errors
     /// See [`ProveError`].

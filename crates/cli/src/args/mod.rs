@@ -50,7 +50,11 @@ Environment:
                     disk [default: DIR.heads beside the log]
   PROBITY_DB        database of an application, where no argument names one; may hold a password
   PROBITY_POCKET_ROOT  root file of a pocket database, where no argument names one
-  PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
+  PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password
+
+Documents:
+  /usr/share/doc/probity/docs in the Debian package, docs/ in the sources: policy.md has the form of a
+  policy, disguise.md that of a specification";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
 #[derive(Parser)]
@@ -149,8 +153,8 @@ impl StreamChoice {
 /// Checks every stored byte against the signatures, without any secret, and says what it did not check.
 ///
 /// Without --key contents stay closed and the log's own first key is believed. With a verifier key
-/// that must be one of the log's signing keys, the first or a later one; with the root key contents are opened and checked too. Whether
-/// the log is an older copy of itself shows by the second copies of its heads, and no key tells it.
+/// that must be one of the log's signing keys, the first or a later one; with the root key contents are opened and checked too. A rollback to
+/// an older copy is detected by the second copies of the heads, not by any key.
 /// With --since, --from or --to frames are left out: the verdict is of what was read, and they are counted.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -175,7 +179,7 @@ pub struct Verify {
     /// The older log that this one says it continues: it is verified too, with OLD.heads, and must be exactly what is named
     #[arg(long, value_name = "OLD")]
     pub continues: Option<PathBuf>,
-    /// A checkpoint kept from before: its stream must have grown from it, and of that stream only the growth is read
+    /// An earlier checkpoint: its stream must have grown from it, and of that stream only the growth is read
     #[arg(long, value_name = "CHECKPOINT")]
     pub since: Option<PathBuf>,
     /// Read only frames with entries at or after this time, and what the log says of itself: 2026-01-31, 2026-01-31T12:00:00Z, or -7d for a week ago
@@ -258,11 +262,14 @@ pub enum KeysCommand {
     Chain(KeysChain),
 }
 
-/// Writes all key certificates of a log to a file, for whoever has an early verifier key: `check-proof --chain` follows them.
+/// Writes all key certificates of a log to a file, for the holder of an early verifier key: `check-proof --chain` follows them.
 ///
-/// Needs no secret, and the file holds none. It grows by a certificate an hour at most while the log is written to.
+/// Make it together with a proof: a chain made after the log's next opening, or an hour later while entries arrive, shows the proof's key as
+/// replaced and leaves the proof undecided. Needs no secret, and the file holds none. It grows by a certificate an hour at most while the log
+/// is written to, and by one with each opening.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
+  probity prove audit --index 41 -o entry.tlog-proof
   probity keys chain audit -o audit.chain
   probity check-proof entry.tlog-proof --key audit.vkey --chain audit.chain")]
 pub struct KeysChain {

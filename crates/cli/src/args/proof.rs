@@ -9,10 +9,12 @@ use probity_log::StreamName;
 ///
 /// The stream decides what else the file shows: with proofs of entries the entry alone, otherwise the other
 /// entries of its section or frame too; a note says how many. The root key stays here, keys in the file open no more
-/// than what it shows.
+/// than what it shows. A recipient with the newest key, or one of the 16 before it, needs nothing else. For older keys make a chain
+/// of keys at the same time: one made after the log's next opening leaves the proof undecided.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity prove audit --index 41 -o entry.tlog-proof
+  probity keys chain audit -o entry.chain
   probity prove audit --stream persons --index 0 -o entry.tlog-proof --alone \\
       --json
   probity prove audit --index 41 -o entry.tlog-proof --recipient-key theirs.vkey")]
@@ -39,7 +41,7 @@ pub struct Prove {
     /// Write nothing when the proof would show other entries too
     #[arg(long)]
     pub alone: bool,
-    /// Verifier key that the recipient has: the proof leads from there where few keys lie between [default: the log's first]
+    /// Verifier key that the recipient has, at most 16 keys older than the newest: the proof leads from there [default: the 16 before the newest]
     #[arg(long, value_name = "FILE")]
     pub recipient_key: Option<PathBuf>,
     /// Signed head that the recipient keeps, of the stream or of the journal, or one of each: the entry is proved under it, or from
@@ -56,8 +58,8 @@ pub struct Prove {
 
 /// Checks the proof of an entry, offline, and prints what it proves: who did what when.
 ///
-/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. A proof leads over few keys; with an
-/// older key give --chain too, or the log's witness key with --witness or --checkpoint. Whoever has an old signing key can sign another
+/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. A proof leads over 16 keys at most; with an
+/// older key give --chain too, with a chain made with the proof, or the log's witness key with --witness or --checkpoint. Whoever has an old signing key can sign another
 /// history from its time on: --checkpoint compares with a head that you keep, which no key can change, and covers keys that were
 /// replaced up to that head; --witness covers those that were replaced before it cosigned.
 #[derive(ClapArgs)]
@@ -75,7 +77,7 @@ pub struct CheckProof {
     /// Verifier key of the log, from anybody who is trusted to know it
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// The log's certificates, from `keys chain`, where the proof begins with a later key than yours
+    /// A chain made with the proof, by `keys chain`, where the proof begins with a later key than yours
     #[arg(long, value_name = "FILE")]
     pub chain: Option<PathBuf>,
     /// Verifier key of a witness, which must have cosigned the journal's head in the proof
@@ -92,7 +94,7 @@ pub struct CheckProof {
     pub json: bool,
 }
 
-/// Checks receipts against a copy of the log: that what was receipted is still there, unchanged.
+/// Checks receipts against a copy of the log: that every entry with a receipt is still there, unchanged.
 ///
 /// A receipt names the frame of its entry and the hash of the frame's record, which commits to every sealed byte of the
 /// frame. The copy is verified as a whole, without any secret, and each receipt compared with it. The exit status is 0

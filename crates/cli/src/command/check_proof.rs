@@ -157,8 +157,8 @@ fn tell(args: &CheckProof, refused: Refused, mut output: Output) -> Result<Statu
 fn lacking(error: &EntryProofError) -> Option<&'static str> {
     Some(match error {
         EntryProofError::UnknownKey => {
-            "if the key is an older one of the log than the proof reaches, get the chain of keys from the operator, made with: \
-             probity keys chain DIR -o FILE, and give it with --chain FILE"
+            "if the key is an older one of the log than the proof reaches, give a chain made with the proof with --chain FILE; without one ask \
+             the operator for a new proof and a chain made at the same time: probity keys chain DIR -o FILE"
         }
         EntryProofError::NotVouched => {
             "give the verifier key of a witness that you trust with --witness FILE, or a head of the journal that you keep with \
@@ -189,16 +189,16 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
              --checkpoint FILE; or check without it, with the newest key or a witness (--key, --witness)"
         }
         EntryProofError::NotFromKept { .. } => {
-            "give the chain of keys, which the operator makes with: probity keys chain DIR -o FILE, with --chain FILE, or keep a \
+            "give a chain made with the proof with --chain FILE, which the operator makes with: probity keys chain DIR -o FILE, or keep a \
              newer head of the journal and ask for a proof that leads on from it, made with: probity prove DIR --stream S --index N --checkpoint FILE"
         }
         EntryProofError::Replaced => {
-            "ask for a proof that was made since, with: probity prove DIR --stream S --index N; or give a head of the entry's stream that you keep \
+            "ask for a proof that was made since, with a chain made with it: probity prove DIR --stream S --index N; or give a head of the entry's stream that you keep \
              from then and under which the proof stands (--checkpoint FILE): a head of the journal or a cosignature from then does not \
              show what was signed with the replaced key since"
         }
         EntryProofError::OtherKeys => {
-            "get the log's newest chain of keys from the operator, made with: probity keys chain DIR -o FILE"
+            "get a chain made with the proof from the operator, or a new proof and a chain made at the same time: probity keys chain DIR -o FILE"
         }
         EntryProofError::Chain(_) => {
             "get the chain of keys of this log from the operator again, made with: probity keys chain DIR -o FILE"
@@ -213,7 +213,8 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
             "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"
         }
         EntryProofError::ChainTooShort => {
-            "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
+            "the chain is older than the proof: get a chain made with the proof from the operator, or a new proof and a chain made at the same \
+             time: probity keys chain DIR -o FILE"
         }
         _ => return None,
     })
@@ -324,13 +325,13 @@ fn moment(seconds: u64) -> String {
 fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result<(), Failure> {
     if let Some(key) = given.chain_end() {
         output.line(&format!(
-            "chain      ends with {}: keys replaced behind that are not covered",
+            "chain      ends with {}: later key changes are not covered",
             key.encode()
         ))?;
     }
     if let Some((name, time)) = given.witness_name().zip(proved.cosigned) {
         output.line(&format!(
-            "cosigned   by {name} at {}: keys replaced since then are not covered",
+            "cosigned   by {name} at {}: later key changes are not covered",
             moment(time)
         ))?;
     }
@@ -344,11 +345,11 @@ fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result
             .is_some_and(|head| head.size() == size);
         output.line(&if is_newest {
             format!(
-                "kept head  {path}: the same as the journal's; keys replaced behind that are not covered"
+                "kept head  {path}: the same as the journal's; later key changes are not covered"
             )
         } else {
             format!(
-                "kept head  {path}: the journal grew from its size {size}; keys replaced behind that are not covered"
+                "kept head  {path}: the journal grew from its size {size}; later key changes are not covered"
             )
         })?;
     }

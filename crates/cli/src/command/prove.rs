@@ -94,13 +94,13 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             args.index, args.stream
         ))?;
         output.line(&format!(
-            "check it with: probity check-proof {} --key FILE, where FILE holds",
+            "check it with: probity check-proof {} --key FILE, where FILE holds this key of the log or a later one",
             quoted(&args.output)
         ))?;
         output.line(&key)?;
         if key != reader.anchor().encode() {
             output.line(&format!(
-                "whoever has the log's first key or an older one needs the chain too: probity keys chain {} -o FILE",
+                "with an older key it takes a chain of keys made now: probity keys chain {} -o FILE; a chain made after the log's next opening leaves this proof undecided",
                 quoted(&args.dir)
             ))?;
         }
@@ -235,7 +235,7 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
             format!("see whether it was pruned with proof with: probity verify {dir}")
         }
         ProveError::Key { .. } => format!(
-            "leave out --recipient-key, and hand the recipient of an older key the chain as well: probity keys chain {dir} -o FILE"
+            "leave out --recipient-key, and hand the recipient of an older key a chain made at the same time: probity keys chain {dir} -o FILE"
         ),
         ProveError::Log(_) => String::new(),
         ProveError::NotGrown { .. } => return Failure::broken(error.to_string()),

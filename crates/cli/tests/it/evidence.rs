@@ -496,7 +496,11 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     }
     let args = ["prove", "audit", "--index", "0", "-o", "proof"];
     let made = probity(at, &args, "", 0).0;
-    assert!(made.contains("probity keys chain audit -o FILE"), "{made}");
+    assert!(
+        made.contains("a chain of keys made now: probity keys chain audit -o FILE"),
+        "{made}"
+    );
+    assert!(made.contains("leaves this proof undecided"), "{made}");
     let check = |more: &[&str], status| {
         let args = [&["check-proof", "proof"], more].concat();
         let (stdout, stderr) = probity(at, &args, "", status);
@@ -507,7 +511,10 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
         said.starts_with("error: undecided: nothing in the proof leads"),
         "{said}"
     );
-    assert!(said.contains("--chain FILE"), "{said}");
+    assert!(
+        said.contains("a chain made with the proof with --chain FILE"),
+        "{said}"
+    );
     probity(at, &["keys", "chain", "audit", "-o", "chain"], "", 0);
     check(&["--key", "audit.vkey", "--chain", "chain"], 0);
     let args = ["keys", "status", "audit", "--json"];
@@ -540,9 +547,7 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     probity(at, &[&args[..], &["--checkpoint", "kept"]].concat(), "", 0);
     let said = check(&["--key", "stable", "--checkpoint", "kept"], 0);
     assert!(
-        said.contains(
-            "the journal grew from its size 20; keys replaced behind that are not covered"
-        ),
+        said.contains("the journal grew from its size 20; later key changes are not covered"),
         "{said}"
     );
     // A chain of another log, and what is none.
@@ -592,7 +597,7 @@ fn a_proof_from_before_a_replacement_needs_the_head_of_its_stream_beside_a_chain
         assert!(said.contains("a head of the entry's stream"), "{said}");
     }
     let said = check("proof", &["--checkpoint", "journal"], 0);
-    let covers = "the same as the journal's; keys replaced behind that are not covered";
+    let covers = "the same as the journal's; later key changes are not covered";
     assert!(said.contains(covers), "{said}");
     let stream = ["--checkpoint", "stream"];
     let said = check("proof", &[&chain[..], &stream].concat(), 0);

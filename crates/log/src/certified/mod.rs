@@ -78,8 +78,8 @@ impl Certifying<'_> {
         })
     }
 
-    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the
-    /// log's first.
+    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default to
+    /// one who has any of the last keys.
     pub(crate) fn show(
         &self,
         head: &Head,
@@ -233,9 +233,9 @@ impl Certifying<'_> {
         }))
     }
 
-    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise
-    /// none, and the key at `signer`. They also lead from the key at `older`, the newest under a
-    /// head that the recipient keeps, where they are few.
+    /// The links from the recipient's key to the one at `signer`. They also lead from the key at
+    /// `older`, the newest under a head that the recipient keeps, where they are few. For an
+    /// unknown recipient they are as many as a proof may have.
     fn links(
         &self,
         recipient: Option<&VerifierKey>,
@@ -248,7 +248,7 @@ impl Certifying<'_> {
             witness.is_some_and(|witness| witness.key() == known.key())
         };
         let first = match recipient {
-            None => 0,
+            None => signer.saturating_sub(PROOF_LINKS_MAX),
             Some(known) if is_witness(known) => signer,
             Some(known) => {
                 let mut keys = self.history.keys.iter();
@@ -262,12 +262,11 @@ impl Certifying<'_> {
             ));
         }
         let is_short = |from: &usize| signer.saturating_sub(*from) <= PROOF_LINKS_MAX;
-        if !is_short(&first) && recipient.is_some() {
+        if !is_short(&first) {
             return Err(key("is too many keys older than the one that signed"));
         }
         let earlier = older.map(|older| older.min(first));
-        let mut places = [earlier, Some(first), older].into_iter().flatten();
-        let from = places.find(is_short).unwrap_or(signer);
+        let from = earlier.filter(is_short).unwrap_or(first);
         let none = || key("is none of this log's");
         let links = self.history.certificates.get(from..signer);
         let links = links.ok_or_else(none)?;

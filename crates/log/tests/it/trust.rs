@@ -9,6 +9,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::cosignature::WitnessKey;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
+use probity_format::limits::PROOF_LINKS_MAX;
 use probity_format::note::{Signature, SignedNote, Signer as _, SigningKey, VerifierKey};
 use probity_format::proof::{EntryProof, EntryProofError, KeyChain, Trust};
 use probity_format::tree::{Hash, leaf_hash};
@@ -70,6 +71,13 @@ impl World {
     /// The newest signing key.
     fn newest(&self) -> VerifierKey {
         VerifierKey::parse(&self.verify(self.geometry().anchor()).unwrap().newest).unwrap()
+    }
+
+    /// Opens the log for writing once, which makes a key.
+    fn open(&self) {
+        let (options, clock) = (Options::default(), Arc::new(SystemClock::new()));
+        let log = Log::open_at(&self.places, &root(), options, clock).unwrap();
+        log.close().unwrap();
     }
 
     /// Appends `count` entries, each under a key of its own.
@@ -185,9 +193,16 @@ fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
     let (early, early_head) = (world.chain(), world.text(DEFAULT));
     world.write(KEYS);
     let size = |proof: &EntryProof| proof.encode().unwrap().len();
-    let proof = world.default_proof(5);
-    let most = size(&proof);
+    let to_newest = || {
+        let recipient = Recipient {
+            key: Some(world.newest()),
+            ..Recipient::default()
+        };
+        size(&world.prove(5, &recipient).unwrap())
+    };
+    let most = to_newest();
     assert!(most < 4_096, "{most}");
+    let proof = world.default_proof(5);
     assert_eq!(
         check(&proof, &Trust::key(&anchor)),
         Err(EntryProofError::UnknownKey)
@@ -233,9 +248,49 @@ fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
         Err(EntryProofError::Chain(_))
     ));
     world.write(3 * KEYS);
-    let later = size(&world.default_proof(5));
+    let later = to_newest();
     // Two levels of each tree, and digits.
     assert!(later < most + 250, "{later} after {most}");
+}
+
+/// Once the log's first key was out of reach, a default proof held no certificate, and the holder of
+/// any key but the newest was undecided. It leads from each of the last sixteen keys before the
+/// newest.
+#[test]
+fn a_default_proof_leads_from_each_of_the_last_keys() {
+    let world = World::new("example.com/log");
+    world.write(1);
+    let mut keys = Vec::new();
+    for _ in 0..25 {
+        world.open();
+        keys.push(world.newest());
+    }
+    let proof = world.default_proof(0);
+    for (age, key) in keys.iter().rev().enumerate() {
+        let checked = check(&proof, &Trust::key(key));
+        if age <= PROOF_LINKS_MAX {
+            assert_eq!(checked, Ok(0), "{age} keys older");
+        } else {
+            assert_eq!(
+                checked,
+                Err(EntryProofError::UnknownKey),
+                "{age} keys older"
+            );
+        }
+    }
+    // A chain that is as old as the oldest of these keys still leads to it, a later one not.
+    let anchor = world.geometry().anchor().clone();
+    let early = world.chain();
+    assert_eq!(check(&proof, &chained(&anchor, &early)), Ok(0));
+    world.open();
+    assert_eq!(
+        check(&world.default_proof(0), &chained(&anchor, &early)),
+        Ok(0)
+    );
+    assert_eq!(
+        check(&proof, &chained(&anchor, &world.chain())),
+        Err(EntryProofError::Replaced)
+    );
 }
 
 #[test]
