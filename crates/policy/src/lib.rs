@@ -6,6 +6,7 @@
 //!
 //! ```
 //! let policy = probity_policy::Policy::parse(r#"
+//!     version = 1
 //!     [[key]]
 //!     pattern = "user:{subject}:*"
 //!     purpose = "service"

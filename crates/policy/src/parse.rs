@@ -70,6 +70,7 @@ impl Policy {
             return Err(PolicyError::at(text, 0, reason, "keep it within 1 MiB"));
         }
         let file: File = toml::from_str(text).map_err(|error| from_toml(text, &error))?;
+        let has_version = file.version.is_some();
         if let Some(version) = file.version.filter(|version| *version.get_ref() != 1) {
             let reason = format!("version {} is not known", version.get_ref());
             return Err(PolicyError::at(
@@ -91,6 +92,15 @@ impl Policy {
         )?;
         let rules = rules(text, file.key)?;
         let (principals, clients) = actors(text, file.actor)?;
+        if !has_version {
+            // A file that was cut to nothing would be a policy that names nobody.
+            return Err(PolicyError::at(
+                text,
+                0,
+                "the policy has no version".to_owned(),
+                "begin it with `version = 1`; if it had more, put back a whole copy",
+            ));
+        }
         Ok(Self::new(
             rules,
             principals,
@@ -284,7 +294,7 @@ purpose = "invoicing"
     /// A name with `%` was compared as the file has it with the name of an entry, where it is `%25`.
     #[test]
     fn an_actor_is_found_by_its_name_as_entries_have_it() {
-        let file = "[[actor]]\nprincipal = 'a%b'\npurpose = 'support'\n[[actor]]\nclient = 'c%d'\npurpose = 'sales'";
+        let file = "version = 1\n[[actor]]\nprincipal = 'a%b'\npurpose = 'support'\n[[actor]]\nclient = 'c%d'\npurpose = 'sales'";
         let policy = Policy::parse(file).unwrap();
         assert!(policy.actor(Some("a%25b"), None).is_some());
         assert!(policy.actor(None, Some("c%25d")).is_some());
@@ -384,6 +394,9 @@ purpose = "invoicing"
                 "given twice",
             ),
             ("version = 2", 1, 11, "version 2"),
+            ("", 1, 1, "no version"),
+            ("# all of it was cut off\n", 1, 1, "no version"),
+            ("[[key]]\npattern = 'a'", 1, 1, "no version"),
             (
                 "[[actor]]\npurpose = 'x'",
                 1,

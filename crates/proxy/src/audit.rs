@@ -459,7 +459,7 @@ mod tests {
     /// no entry (proxy 23). What cannot be classified is personal.
     #[test]
     fn a_key_too_long_to_be_classified_is_recorded() {
-        let policy = "[defaults]\npersonal = false\n[[key]]\npattern = '*:email'";
+        let policy = "version = 1\n[defaults]\npersonal = false\n[[key]]\npattern = '*:email'";
         let policy = Arc::new(Policy::parse(policy).unwrap());
         let mut batch = EntryBatch::new(policy, Timestamp::from_nanoseconds(1).unwrap());
         let kept = [b'x'; 1024];
@@ -475,7 +475,8 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_personal_leave_no_entry() {
-        let policy = Policy::parse("[[key]]\npattern = 'cache:*'\npersonal = false").unwrap();
+        let policy =
+            Policy::parse("version = 1\n[[key]]\npattern = 'cache:*'\npersonal = false").unwrap();
         let mut batch = EntryBatch::new(Arc::new(policy), Timestamp::from_nanoseconds(1).unwrap());
         batch.record_key(
             Key {

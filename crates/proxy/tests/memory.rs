@@ -40,7 +40,7 @@ fn resident() -> usize {
 fn commands_that_wait_are_bounded_by_their_bytes() {
     let redis = Redis::start(&[]);
     let (proxy, address, _recorder) = start(&ProxyConfig {
-        policy: Arc::new(Policy::parse("[defaults]\npersonal = false").unwrap()),
+        policy: Arc::new(Policy::parse("version = 1\n[defaults]\npersonal = false").unwrap()),
         ..config(&redis)
     });
     let keys: Vec<String> = (0..300_000).map(|number| format!("k{number}")).collect();

@@ -18,11 +18,18 @@ use super::{DurabilityChoice, KeyInterval};
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity proxy --log audit --init --store data
-  probity proxy --log audit --upstream redis://127.0.0.1:6379
+  probity proxy --log audit --init --upstream redis://127.0.0.1:6379
   probity proxy --log audit --init --listen 0.0.0.0:6380 \\
       --upstream unix:/run/redis.sock
   PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit \\
-      --policy policy.toml")]
+      --policy policy.toml
+
+A policy is a TOML file, like this one:
+  version = 1
+  [[key]]
+  pattern = \"user:{subject}:*\"
+  purpose = \"service\"
+  basis = \"contract\"")]
 pub struct Proxy {
     /// Folder of the log
     #[arg(long, value_name = "DIR")]
@@ -33,7 +40,7 @@ pub struct Proxy {
     /// Address that clients connect to: ADDRESS:PORT (port 0: any free one) or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380")]
     pub listen: Vec<String>,
-    /// Server behind: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
+    /// Server behind the proxy: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
     /// Folder of an embedded store that answers instead of a server; made if there is none

@@ -13,7 +13,7 @@ use crate::support::{Redis, Seen, config, script, start, talk};
 
 const USERS: &str = "--user alice on >a ~* &* +@all --user mallory on >m ~* &* +@all";
 
-const POLICY: &str = "[[key]]\npattern = 'user:{subject}'\npurpose = 'service'\n\
+const POLICY: &str = "version = 1\n[[key]]\npattern = 'user:{subject}'\npurpose = 'service'\n\
     [[actor]]\nprincipal = 'alice'\npurpose = 'support'\n\
     [[actor]]\nclient = 'billing'\npurpose = 'invoicing'";
 
@@ -95,7 +95,7 @@ fn a_purpose_that_follows_from_a_claim_is_claimed() {
     );
 }
 
-const ROLES: &str = "[defaults]\ncontroller = 'Example GmbH'\nbasis = 'none given'\n\
+const ROLES: &str = "version = 1\n[defaults]\ncontroller = 'Example GmbH'\nbasis = 'none given'\n\
     [[actor]]\nclient = 'billing'\ncontroller = 'Billing Corp'\nprocessor = 'Billing Hosting'\nbasis = 'contract'\n\
     [[actor]]\nclient = 'shop'\nfor_users = true\ncontroller = 'Shop Corp'\n\
     [[actor]]\nclient = 'bare'";

@@ -304,7 +304,7 @@ fn a_wrong_password_in_a_hello_changes_nothing() {
     for kind in KINDS {
         let users: Vec<&str> = BARE.split_whitespace().chain(ALICE).collect();
         let redis = Redis::start_of(kind, &users);
-        let policy = "[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
+        let policy = "version = 1\n[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
                       [[actor]]\nclient = 'shop'\nfor_users = true\npurpose = 'selling'";
         let (proxy, address, recorder) = start(&ProxyConfig {
             policy: Arc::new(Policy::parse(policy).unwrap()),

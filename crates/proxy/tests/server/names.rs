@@ -13,7 +13,7 @@ use crate::support::{Kind, Recorder, Redis, Seen, command, config, script, start
 
 const USERS: &str = "--user alice on >a ~* &* +@all --user mute on >m ~* &* +@all -client";
 
-const POLICY: &str = "[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
+const POLICY: &str = "version = 1\n[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
     [[actor]]\nclient = 'shop'\nfor_users = true\npurpose = 'selling'";
 
 /// A server and a proxy before it.

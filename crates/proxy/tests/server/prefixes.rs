@@ -12,7 +12,7 @@ use crate::support::{Redis, Seen, command, config, start, talk};
 /// Entries of what the words say to a server on which `setup` was done, under a policy that names subjects behind `data:`.
 fn record(setup: &[&[&str]], lines: &[&[&str]]) -> (String, Vec<Seen>) {
     let redis = Redis::start(&[]);
-    let policy = "[defaults]\npersonal = false\n[[key]]\npattern = 'data:*:{subject}'\npersonal = true\n[[key]]\npattern = 'user:*'\npersonal = true";
+    let policy = "version = 1\n[defaults]\npersonal = false\n[[key]]\npattern = 'data:*:{subject}'\npersonal = true\n[[key]]\npattern = 'user:*'\npersonal = true";
     let (proxy, address, recorder) = start(&ProxyConfig {
         policy: Arc::new(Policy::parse(policy).unwrap()),
         ..config(&redis)

@@ -106,7 +106,7 @@ fn a_long_name_is_not_repeated_for_each_key() {
 fn keys_that_become_no_entries_are_classified_in_turns() {
     let patterns = (0..50).map(|number| format!("[[key]]\npattern = \"*:email{number}\"\n"));
     let text = format!(
-        "[defaults]\npersonal = false\n{}",
+        "version = 1\n[defaults]\npersonal = false\n{}",
         patterns.collect::<String>()
     );
     let policy = Arc::new(Policy::parse(&text).unwrap());

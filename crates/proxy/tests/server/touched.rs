@@ -11,8 +11,7 @@ use crate::support::{Redis, Seen, command, config, script, start, talk, told};
 /// Entries under a policy that takes `cache:*` for not personal.
 fn record(bytes: &[u8]) -> (String, Vec<Seen>) {
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
-    let policy =
-        "[[key]]\npattern = 'cache:*'\npersonal = false\n[[key]]\npattern = 'user:{subject}'";
+    let policy = "version = 1\n[[key]]\npattern = 'cache:*'\npersonal = false\n[[key]]\npattern = 'user:{subject}'";
     let (proxy, address, recorder) = start(&ProxyConfig {
         policy: Arc::new(Policy::parse(policy).unwrap()),
         ..config(&redis)

@@ -346,7 +346,7 @@ fn keys_of_a_store_come_with_their_values_unless_they_are_others_too() {
     put(&keys, &["RPUSH", "user:ada:days", "1", "2"]);
     put(&keys, &["SET", "pair:ada:bea", "a secret of two"]);
     let policy = Policy::parse(
-        "[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n\
+        "version = 1\n[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n\
          [[key]]\npattern = \"pair:{subject}:{subject}\"\npurpose = \"chat\"\n",
     )
     .unwrap();
@@ -398,7 +398,7 @@ fn collections_that_are_longer_than_a_reply_come_in_parts() {
             put(&keys, &words);
         }
     }
-    let policy = "[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n";
+    let policy = "version = 1\n[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n";
     let policy = Policy::parse(policy).unwrap();
     let mut store = pocket();
     let mut person = Person::new(&mut store, "ada").unwrap();
@@ -528,7 +528,7 @@ fn keys_come_from_every_database_of_a_store() {
         &keys,
         &["COPY", "user:ada:name", "user:ada:name", "DB", "1"],
     );
-    let policy = Policy::parse("[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
+    let policy = Policy::parse("version = 1\n[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
     let mut store = pocket();
     let mut person = Person::new(&mut store, "ada").unwrap();
     person.items(&keys, &policy, "data").unwrap();
@@ -553,7 +553,7 @@ fn a_key_that_goes_while_it_is_read_ends_the_copy() {
     let names: Vec<String> = (0..4000).map(|number| number.to_string()).collect();
     let mut words = vec!["SADD", "user:ada:s"];
     words.extend(names.iter().map(String::as_str));
-    let policy = Policy::parse("[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
+    let policy = Policy::parse("version = 1\n[[key]]\npattern = \"user:{subject}:*\"\n").unwrap();
     let copied = |wait: u64| {
         time.store(1_000, Ordering::Relaxed);
         put(&keys, &words);
