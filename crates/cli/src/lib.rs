@@ -26,6 +26,7 @@ mod one_line;
 mod output;
 mod output_file;
 mod output_guard;
+pub mod planned;
 pub mod process;
 mod progress;
 mod remedy;

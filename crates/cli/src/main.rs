@@ -4,7 +4,8 @@ use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use probity_cli::args::Args;
 use probity_cli::command;
@@ -12,6 +13,7 @@ use probity_cli::config::Environment;
 use probity_cli::envelope;
 use probity_cli::failure::{Failure, Status};
 use probity_cli::help_width;
+use probity_cli::planned;
 use probity_cli::process;
 use probity_cli::visible_text::visible_lines;
 
@@ -58,10 +60,20 @@ fn main() -> ExitCode {
 }
 
 /// Removes the advice to pass an unknown option as a value: it is an option of other commands, or one
-/// that was mistyped.
+/// that was mistyped. For a command that there is not yet, names the way there is, and no other
+/// command whose name is similar.
 fn without_misleading_tip(mut usage: clap::Error) -> clap::Error {
     if usage.kind() == ErrorKind::UnknownArgument {
         usage.remove(ContextKind::Suggested);
+    }
+    let unknown = match usage.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => planned::instead_of(word),
+        _ => None,
+    };
+    if let Some(instead) = unknown {
+        usage.remove(ContextKind::SuggestedSubcommand);
+        let tip = vec![StyledStr::from(instead)];
+        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
     }
     usage
 }
