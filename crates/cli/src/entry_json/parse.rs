@@ -402,7 +402,11 @@ impl Draft {
             };
         }
         let message = error.to_string();
-        let reason = message.split(" at line ").next().unwrap_or_default();
+        let reason = match message.split(" at line ").next().unwrap_or_default() {
+            // The parser's word for true, false and null, which none of the fields takes.
+            "expected ident" => "expected value",
+            reason => reason,
+        };
         LineError {
             column,
             field: None,

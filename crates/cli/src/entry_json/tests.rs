@@ -46,6 +46,7 @@ fn each_fault_names_its_place_and_rule() {
     let cases = [
         ("", "column 1: not JSON: eof while parsing a value"),
         ("hello", "column 1: not JSON: expected value"),
+        ("not json", "column 2: not JSON: expected value"),
         ("[1]", "column 1: the line is not a JSON object"),
         (
             r#"{"action":"read""#,

@@ -506,7 +506,7 @@ fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
     assert_eq!(
         text(&stopped.stderr),
         "error: 2 entries appended, then line 3: column 1: not JSON: expected value\n\
-         help: write one complete JSON object on each line; go on with: env PROBITY_HEADS='second copies' probity append \
+         help: write one complete JSON object on each line; correct that line, then go on with: env PROBITY_HEADS='second copies' probity append \
          'an audit' 'in put.jsonl' --stream persons --key 'root'\\''s key' --compression none --receipts --proofs \
          'the proofs-2' --idempotency-key='-it'\\''s' --durability strict --key-interval 60 --from-line 3 --at-index 2\n"
     );

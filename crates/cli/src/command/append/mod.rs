@@ -401,7 +401,10 @@ impl Run<'_> {
         };
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
-        let failure = failure.after(&self.appended(kept));
+        let failure = match kept {
+            0 => failure.so("nothing was appended"),
+            _ => failure.after(&self.appended(kept)),
+        };
         let failure = match self.without_receipt(kept) {
             0 => failure,
             missing => failure.also(&self.how_to_prove(environment, index, missing)),
@@ -414,6 +417,9 @@ impl Run<'_> {
                 "then begin with it: --from-line {conflict} --at-index {index}; to leave it out, go on with: {}",
                 go_on(conflict.saturating_add(1))
             ),
+            None if self.is_stopped_by_line() && kept == self.taken.count() => {
+                format!("correct that line, then go on with: {}", go_on(line))
+            }
             None => format!("go on with: {}", go_on(line)),
         })
     }
@@ -440,6 +446,12 @@ impl Run<'_> {
         format!(
             "see which lines of the input are there{words}: {look}; go on behind the last of them with: {go_on}"
         )
+    }
+
+    /// Returns whether a line that has to be corrected ended the command. One of an export needs
+    /// none, as the advised command has its option.
+    const fn is_stopped_by_line(&self) -> bool {
+        self.refused > 0 && !self.args.skip_invalid && !self.is_export
     }
 
     /// Returns the command that resumes at `line`, whose entry gets `index`. A folder that takes no
