@@ -92,6 +92,18 @@ pub(crate) fn protection(
     }
 }
 
+/// New passwords of fewer characters are taken with a caution.
+const PASSWORD_CHARS_FEW: usize = 12;
+
+/// Returns what to know of a new password that is short, without what it is.
+pub fn caution_of_password(password: &str) -> Option<String> {
+    (password.chars().count() < PASSWORD_CHARS_FEW).then(|| {
+        format!(
+            "the password has fewer than {PASSWORD_CHARS_FEW} characters: the holder of a copy of the database can find it by trying, and open what is hidden"
+        )
+    })
+}
+
 /// Parses the kind of a new private key.
 pub(crate) fn suite(name: &str) -> Result<Suite, Problem> {
     name.parse().map_err(|_unknown| {

@@ -24,6 +24,7 @@ mod time;
 mod token;
 
 pub use config::{Config, ConfigError};
+pub use credential::caution_of_password;
 pub use database_entry::PlaceError;
 pub use document::openapi;
 pub use operation::operations;

@@ -207,6 +207,36 @@ fn a_command_that_only_looks_does_not_ask_for_a_log() {
         let (_, stderr) = place.run(&[&["disguise", command], &holder[..]].concat(), 0);
         assert!(!stderr.contains("leaves no entry"), "{stderr}");
     }
+    let decay = "--spec leave.toml --inactive people.id>0 --dry-run";
+    let decay: Vec<&str> = decay.split(' ').collect();
+    for args in [
+        &["disguise", "update"][..],
+        &["disguise", "update", "--json"],
+        &["disguise", "sweep", "--dry-run"],
+        &[&["disguise", "decay"], &decay[..]].concat(),
+    ] {
+        let (_, stderr) = place.run(args, 0);
+        assert!(!stderr.contains("leaves no entry"), "{args:?}: {stderr}");
+    }
+    let (_, stderr) = place.run(&["disguise", "sweep"], 0);
+    assert!(stderr.contains("leaves no entry"), "{stderr}");
+}
+
+/// A check that tried placeholders said nothing of it, so that nobody knew whether it had.
+#[test]
+fn a_check_says_that_it_tried_placeholders() {
+    let place = prepared();
+    let check = ["disguise", "check", "--spec", "leave.toml"];
+    let (said, _) = place.run(&check, 0);
+    assert!(!said.contains("tried"), "{said}");
+    assert!(place.json(&check, 0)["placeholders_tried"].is_null());
+    let check = [&check[..], &["--try"]].concat();
+    let before = place.rows();
+    let (said, _) = place.run(&check, 0);
+    let tried = "  tried: two placeholder users were inserted and rolled back\n";
+    assert!(said.contains(tried), "{said}");
+    assert_eq!(place.json(&check, 0)["placeholders_tried"], 2);
+    assert_eq!(place.rows(), before);
 }
 
 /// L2: an export into a file printed no object, though one was asked for.

@@ -33,7 +33,9 @@ fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
         "19.token",
         "--new-key",
     ];
-    place.run(&[&rekey[..], &["--credential-out", "new.key"]].concat(), 0);
+    let (_, said) = place.run(&[&rekey[..], &["--credential-out", "new.key"]].concat(), 0);
+    let ended = "earlier keys, passwords, tokens and shares of 19 no longer work\n";
+    assert_eq!(said, format!("{NO_ENTRY}{ended}"));
     for file in ["19.pw", "19.token"] {
         let reveal = [
             "disguise",
@@ -53,6 +55,45 @@ fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
         0,
     );
     assert!(place.rows().concat().contains("Bea"));
+}
+
+/// The note of a change without a log.
+const NO_ENTRY: &str =
+    "warning: this operation leaves no entry; name the log that takes one with --log DIR\n";
+
+/// A password of five characters, which alone opens what is hidden, was taken without a word. It is
+/// taken with a warning that does not repeat it.
+#[test]
+fn a_short_password_is_taken_with_a_warning() {
+    let place = prepared();
+    let rekey = |password: &str, old: &str, token: &str| {
+        fs::write(place.path("new.pw"), format!("{password}\n")).unwrap();
+        let args = [
+            "disguise",
+            "rekey",
+            "--user",
+            "19",
+            "--credential",
+            old,
+            "--password-file",
+            "new.pw",
+            "--credential-out",
+            token,
+        ];
+        place.run(&args, 0).1
+    };
+    let said = rekey("short", "19.token", "second.token");
+    assert!(
+        said.contains("warning: the password has fewer than 12 characters"),
+        "{said}"
+    );
+    assert!(!said.contains("short"), "{said}");
+    assert!(
+        said.contains("earlier passwords, tokens and shares of 19 no longer work"),
+        "{said}"
+    );
+    let said = rekey("twelve chars", "second.token", "third.token");
+    assert!(!said.contains("fewer than"), "{said}");
 }
 
 /// Places without room: standard output, and a file where a disk can be mounted.

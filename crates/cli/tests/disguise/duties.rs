@@ -25,6 +25,12 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     let (_, stderr) = place.run(&nobody, 1);
     assert!(stderr.contains("has no row of this user"), "{stderr}");
     assert!(stderr.contains("--away"), "{stderr}");
+    // One who is there was refused without advice.
+    let there = [
+        "disguise", "hold", "--user", "20", "--actor", "x", "--basis", "y", "--away",
+    ];
+    let (_, refused) = place.run(&there, 1);
+    assert!(refused.contains("help: leave out --away"), "{refused}");
     let away = place.json(&[&nobody[..], &["--away"]].concat(), 0);
     let away = away["hold"].as_str().unwrap();
     place.run(

@@ -215,6 +215,10 @@ fn what_is_hidden_is_handed_out_and_a_new_password_opens_it(met: &mut Met<'_>) {
     assert_eq!(met.refused("rekey", &with(&old), 400), "bad-request");
     let rekey = json!({"user": "20", "credential": old, "new_key": true, "password": "new horse"});
     let made = met.done("rekey", &rekey);
+    // A short password was taken without a word.
+    let caution = made["cautions"][0].as_str().unwrap();
+    assert!(caution.contains("fewer than 12 characters"), "{made}");
+    assert!(!caution.contains("new horse"), "{made}");
     assert!(made["credential"]["token"].is_string(), "{made}");
     for operation in ["list", "export", "speaks-for", "subject-name"] {
         let refused = met.refused(operation, &with(&old), 403);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use crate::credential::{CredentialForm, GivenForm, protection, suite};
+use crate::credential::{CredentialForm, GivenForm, caution_of_password, protection, suite};
 use crate::problem::Problem;
 use crate::request_context::{EntryForm, RequestContext};
 use crate::secret::Secret;
@@ -40,9 +40,19 @@ pub(super) struct RegisteredForm {
     pub(super) user: String,
     /// The credential for the user to keep.
     pub(super) credential: GivenForm,
+    /// What to know of the new password, where it is short.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub(super) cautions: Vec<String>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) entry: Option<EntryForm>,
+}
+
+/// Returns what to know of a new password.
+pub(super) fn cautions(password: Option<&Secret>) -> Vec<String> {
+    let caution = password.and_then(|password| caution_of_password(password));
+    caution.into_iter().collect()
 }
 
 impl Operation for Register {
@@ -65,6 +75,7 @@ impl Operation for Register {
             Ok(RegisteredForm {
                 user: self.user.clone(),
                 credential: GivenForm::new(&made, self.shares)?,
+                cautions: cautions(self.password.as_ref()),
                 entry: entries.entry(),
             })
         })

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::Operation;
-use super::people::RegisteredForm;
+use super::people::{RegisteredForm, cautions};
 use crate::credential::{CredentialForm, GivenForm, protection, suite};
 use crate::problem::{Kind, Problem};
 use crate::request_context::RequestContext;
@@ -69,6 +69,7 @@ impl Operation for Rekey {
             Ok(RegisteredForm {
                 user: self.user.clone(),
                 credential: GivenForm::new(&made, self.shares)?,
+                cautions: cautions(self.password.as_ref()),
                 entry: entries.entry(),
             })
         })

@@ -5,11 +5,13 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretKey, TokenShare};
+use probity_http::caution_of_password;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::key_file::warn_if_open;
 use crate::one_line;
+use crate::output::note;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 use crate::terminal::secret_line;
@@ -98,6 +100,9 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
 /// become the password: it is asked for twice there.
 pub(super) fn read_new_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let password = read_password(path)?;
+    if let Some(caution) = caution_of_password(&password) {
+        note(&format!("warning: {caution}"));
+    }
     if path == Path::new("-")
         && io::stdin().is_terminal()
         && *first_line(path, "the same password again")? != *password

@@ -81,6 +81,9 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
         Error::NoSuchUser { .. } => refused(error).remedy(
             "name the user as the users table does; one who has left is held with --away under the id that they had there",
         ),
+        Error::Value { ref what } if args.away && what.ends_with("has a row of this user") => {
+            refused(error).remedy("leave out --away: it is for a user whose row a disguise removed")
+        }
         error => refused(error),
     });
     let (id, entry, log) = recorded(engine, recorder, outcome)?;

@@ -15,9 +15,15 @@ use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 use crate::output_file::{Existing, OutputFile};
 
+/// Number of placeholders that a check inserts and rolls back.
+const PLACEHOLDERS_TRIED: u64 = 2;
+
 #[derive(Serialize)]
 struct Checked<'a> {
     tables: Vec<&'a str>,
+    /// Number of placeholder users that were inserted and rolled back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placeholders_tried: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     crossings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -76,6 +82,12 @@ pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, F
     let mut file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(failed)?;
     file.write_all(made.text.as_bytes()).map_err(failed)?;
     file.finish().map_err(failed)?;
+    let mut output = Output::after("the draft was written");
+    output.line(&format!(
+        "a draft is in {}: read every line",
+        path.display()
+    ))?;
+    output.flush()?;
     Ok(Status::Done)
 }
 
@@ -134,12 +146,15 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         .map_err(unfit(&args.spec.spec))?;
     let cautions = ready.engine.preview().cautions(&ready.file.spec);
     let mut cautions = cautions.map_err(unfit(&args.spec.spec))?;
+    let mut placeholders_tried = None;
     if args.attempt {
         let untried = ready
             .engine
             .preview()
             .try_placeholder(SystemClock::new().now());
-        cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
+        let untried = untried.map_err(unfit(&args.spec.spec))?;
+        placeholders_tried = untried.is_none().then_some(PLACEHOLDERS_TRIED);
+        cautions.extend(untried);
     }
     let rowless = ready.engine.preview().caution_of_rowless();
     cautions.extend(rowless.map_err(refused)?);
@@ -156,6 +171,7 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     if args.json {
         output.json(&Checked {
             tables,
+            placeholders_tried,
             crossings,
             cautions,
             refusals,
@@ -165,6 +181,9 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
             [] => "the specification fits, and changes no table".to_owned(),
             tables => format!("the specification fits: {}", tables.join(", ")),
         })?;
+        if placeholders_tried.is_some() {
+            output.line("  tried: two placeholder users were inserted and rolled back")?;
+        }
         for note in crossings.iter().chain(&cautions) {
             output.line(&format!("  note: {note}"))?;
         }

@@ -302,5 +302,15 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
             .people()
             .change_password(&user, &credential, protection, time)
     };
-    handing.finish(made, |made| recorded(engine, recorder, made))
+    let status = handing.finish(made, |made| recorded(engine, recorder, made))?;
+    let ended = if args.new_key {
+        "keys, passwords, tokens and shares"
+    } else {
+        "passwords, tokens and shares"
+    };
+    note(&format!(
+        "earlier {ended} of {} no longer work",
+        args.holder.user
+    ));
+    Ok(status)
 }

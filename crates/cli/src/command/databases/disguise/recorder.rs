@@ -98,6 +98,21 @@ impl Recorder {
         Self::open_to_look(choice, said, environment, engine)
     }
 
+    /// Opens the log, if one is named, for a command that may only look.
+    pub(super) fn open_unless(
+        looks: bool,
+        choice: &LogChoice,
+        said: &Attribution,
+        environment: &Environment,
+        engine: &mut AnyEngine,
+    ) -> Result<Option<Self>, Failure> {
+        if looks {
+            Self::open_to_look(choice, said, environment, engine)
+        } else {
+            Self::open(choice, said, environment, engine)
+        }
+    }
+
     /// Opens the log, if one is named, for a command that changes nothing and hands nothing out: only
     /// its refusal is recorded.
     pub(super) fn open_to_look(

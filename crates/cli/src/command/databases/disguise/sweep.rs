@@ -106,7 +106,13 @@ pub(super) fn cancel(args: &Cancel, environment: &Environment) -> Result<Status,
 pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     at_share(&mut engine, args.pace.share);
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open_unless(
+        args.dry_run,
+        &args.log,
+        &args.attribution,
+        environment,
+        &mut engine,
+    )?;
     let time = SystemClock::new().now();
     let outcome = if args.dry_run {
         engine.schedule().due(time)
