@@ -1,6 +1,6 @@
 //! `probity stream`: creating and listing streams.
 
-use probity_log::Durability;
+use probity_log::{Cipher, Durability};
 use serde::Serialize;
 
 use super::{open_log, open_reader};
@@ -58,11 +58,21 @@ pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Statu
     } else {
         let cells = rows.iter().map(|row| {
             let erasable = if row.erasable { "yes" } else { "no" };
-            [&row.name, row.proofs, row.cipher, erasable].map(str::to_owned)
+            [&row.name, row.proofs, said_of_cipher(row.cipher), erasable].map(str::to_owned)
         });
         let cells: Vec<[String; 4]> = cells.collect();
         output.table(["stream", "proofs", "cipher", "erasable"], &cells)?;
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// Returns the cipher for people: streams without one hold what the log says of itself, for everybody
+/// to read.
+fn said_of_cipher(word: &'static str) -> &'static str {
+    if word == Cipher::DangerNone.as_str() {
+        "none (public)"
+    } else {
+        word
+    }
 }

@@ -367,6 +367,11 @@ fn damage_and_wrong_use_have_their_own_status() {
         stderr.contains("nothing") && stderr.contains("at byte 7"),
         "{stderr}"
     );
+    // The refusal of a script had two places in it, that of the statement and that within it.
+    let script = "DELETE FROM visits WHERE id = 0; SHOW TABLES";
+    let (_, stderr) = place.run(&["exec", "v", script], 1);
+    let said = "statement 2, at byte 33: the pocket database refuses: SHOW is not supported\n";
+    assert!(stderr.contains(said), "{stderr}");
     let (_, stderr) = place.run(&["exec", "v", "BEGIN; DELETE FROM visits"], 1);
     assert!(stderr.contains("rolled back"), "{stderr}");
     assert_eq!(place.count("v", "visits"), json!(300));

@@ -9,7 +9,7 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::database_address::remedy_of_connection;
 use crate::failure::Failure;
-use crate::output::note;
+use crate::output::{counted, note};
 use crate::progress::Progress;
 
 /// Parts of another database that were not taken as they were.
@@ -67,9 +67,11 @@ impl Untaken {
                 key.column, key.target
             ));
         }
-        for table in &self.left_out {
+        if let Some(first) = self.left_out.first() {
+            let number = u64::try_from(self.left_out.len()).unwrap_or(u64::MAX);
+            let tables = counted(number, "table of disguises is", "tables of disguises are");
             note(&format!(
-                "{table} is a table of disguises and not taken over: --table takes it"
+                "{tables} not taken over: --table {first} takes one, and --json lists them"
             ));
         }
         for HeirForm { heir, table } in &self.left_out_heirs {

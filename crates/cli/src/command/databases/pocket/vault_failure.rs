@@ -3,7 +3,8 @@
 use std::error::Error as _;
 use std::path::Path;
 
-use probity_vault::{EvidenceFault, VaultError};
+use probity_pocketdb::Error;
+use probity_vault::{EvidenceFault, Reached, VaultError};
 
 use super::Place;
 use super::schema::ADVICE;
@@ -15,7 +16,10 @@ impl Place {
         match error {
             VaultError::Pocket(error) => self.refused(error),
             VaultError::Log(error) => error.into(),
-            VaultError::Reached { at, cause, .. } => self.vault_refused(*cause).so(&at.to_string()),
+            VaultError::Reached { at, cause, .. } => {
+                let (at, cause) = within_script(at, *cause);
+                self.vault_refused(cause).so(&at.to_string())
+            }
             VaultError::NotEvidence(fault) => not_evidence(&self.file, &fault),
             error => {
                 let failure = failure_of(&error);
@@ -25,6 +29,22 @@ impl Place {
                 }
             }
         }
+    }
+}
+
+/// Returns the place of a refusal in a script: where the statement says the byte, that byte of the
+/// script, and a cause without a place of its own.
+fn within_script(reached: Reached, cause: VaultError) -> (Reached, VaultError) {
+    match (reached, cause) {
+        (
+            Reached::Statement { number, at },
+            VaultError::Pocket(Error::Sql { at: within, what }),
+        ) => {
+            let at = at.saturating_add(within);
+            let cause = Error::Name(what);
+            (Reached::Statement { number, at }, cause.into())
+        }
+        other => other,
     }
 }
 
