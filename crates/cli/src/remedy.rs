@@ -97,8 +97,8 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
         }
         LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
         LogError::Locked { .. } => {
-            "stop the other writer, or ask it to do this, if it is a server; keep two logs for two different things only, \
-             never for one database of disguises; verify and export need no lock".into()
+            "stop the other writer, or, if it is a server, send it the request; one database of disguises needs one log; \
+             verify and export need no lock".into()
         }
         LogError::WrongKey => {
             format!(

@@ -248,8 +248,8 @@ pub(crate) fn frames(count: u64) -> String {
 pub(crate) fn ahead(covered: u64, copied: u64) -> String {
     let covered = frames(covered);
     format!(
-        "covers {covered}, its second copy {copied}, and no writer leaves them so in one folder of second copies: one wrote that had another \
-         folder (PROBITY_HEADS), or an older copy was put there, or somebody else signed"
+        "covers {covered}, its second copy {copied}, which normal writing cannot produce: another folder of second copies (PROBITY_HEADS) was \
+         used, an older copy was restored, or someone else signed"
     )
 }
 

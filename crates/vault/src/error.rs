@@ -199,7 +199,7 @@ pub enum VaultError {
     },
     /// A table leads to another along two paths of foreign keys.
     #[error(
-        "the table {table} leads to {target} along two paths of foreign keys, and here it may along one: {}; and {}",
+        "the table {table} reaches {target} by two paths of foreign keys, and only one is supported: {}; and {}",
         .paths[0],
         .paths[1]
     )]

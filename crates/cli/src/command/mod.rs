@@ -254,7 +254,7 @@ fn warn_of_absent_heads(log: &Log, places: &LogLocation) {
     let streams = counted(streams, "stream of this log", "streams of this log");
     note(&format!(
         "warning: {} held no second copy of the signed heads of {streams}; new ones begin there. If this log keeps them in another folder, name \
-         that with PROBITY_HEADS for every command that writes, and see the manual, \"no writer leaves them so\"; if it does not, somebody removed \
+         that with PROBITY_HEADS for every command that writes, and see the manual, \"which normal writing cannot produce\"; if it does not, somebody removed \
          them, and may have put an older copy of the log back",
         places.heads_path()
     ));

@@ -173,7 +173,7 @@ fn serve(
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The threads hold what they need of it; the store must be free once they have ended.
     drop(config);
-    note(&format!("behind: {}", proxy.support()));
+    note(&format!("upstream: {}", proxy.support()));
     if proxy.clients_max() < args.clients_max {
         note(&format!(
             "warning: at most {} clients at once, not {}, for this process may not have more files open; raise LimitNOFILE or ulimit -n",

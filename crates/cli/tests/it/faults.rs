@@ -165,9 +165,8 @@ fn a_second_writer_is_refused_and_disturbs_nothing() {
     assert_eq!(second.status.code(), Some(1));
     assert_eq!(
         text(&second.stderr),
-        "error: another process is writing to audit\nhelp: stop the other writer, or ask it to do this, if it is a \
-         server; keep two logs for two different things only, never for one database of disguises; verify and \
-         export need no lock\n"
+        "error: another process is writing to audit\nhelp: stop the other writer, or, if it is a server, send it the \
+         request; one database of disguises needs one log; verify and export need no lock\n"
     );
     // Readers need no lock.
     let export = run(

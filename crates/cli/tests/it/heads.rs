@@ -67,7 +67,7 @@ fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
     let (_, stderr) = probity(at, None, &["append", "audit"], 0);
     assert_eq!(stderr, "");
     let (found, _) = probity(at, Some("kept"), &["verify", "audit"], 3);
-    let cause = "one wrote that had another folder (PROBITY_HEADS)";
+    let cause = "another folder of second copies (PROBITY_HEADS) was used";
     let faults: Vec<&str> = found
         .lines()
         .filter(|line| line.starts_with("fault "))
@@ -201,7 +201,7 @@ fn heads_that_were_sent_elsewhere_after_the_first_opening_are_mended_as_the_manu
     verify("kept", 0);
     let found = verify("audit.heads", 3);
     let mut faults = found.lines().filter(|line| line.starts_with("fault "));
-    assert!(faults.all(|fault| fault.contains("no writer leaves them so")));
+    assert!(faults.all(|fault| fault.contains("which normal writing cannot produce")));
     let export = [
         "export", "audit", "--stream", "journal", "--format", "jsonl",
     ];

@@ -73,7 +73,7 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     let create = ["create", "a", "--from", "sqlite:app.db", "--size", "16"];
     let (_, stderr) = place.run(&create, 1);
     for said in [
-        "the table likes leads to people along two paths",
+        "the table likes reaches people by two paths of foreign keys",
         "likes.user_id",
         "likes.post_id, posts.author_id",
         "--unlinked TABLE.COLUMN",

@@ -70,7 +70,7 @@ pub enum Error {
         disguise: DisguiseId,
     },
     /// A disguise in chunks was begun with a sink, and there is none that could be told of its end.
-    #[error("disguise {disguise} was begun with a log, and no log would be told of its end")]
+    #[error("disguise {disguise} was begun with a log, and its end would be missing there")]
     Unrecorded {
         /// The disguise.
         disguise: DisguiseId,
@@ -203,13 +203,13 @@ pub enum Error {
     OverNeeded,
     /// Operations of the database are told of in another log than the one at hand.
     #[error(
-        "what is done in this database is told of in another log, and a replay needs all of it in one"
+        "this database is already recorded in another log, and a replay needs all its operations in one"
     )]
     OtherLog,
     /// Operations of this database are told of in a log, and there is no sink that could tell of this
     /// one: a replay would not know of it.
     #[error(
-        "what is done in this database is told of in a log, and no log would be told of this; a replay after a restore would bring back what it hides or forgets"
+        "this database is recorded in a log, and this operation would be missing there; a replay after a restore would bring back what it hides or forgets"
     )]
     LogNeeded,
     /// A database is to be made another one in the log that tells of it.

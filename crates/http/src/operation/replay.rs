@@ -109,7 +109,7 @@ impl From<MissingOperation> for MissedForm {
 
 impl Operation for Replay {
     const NAME: &'static str = "replay";
-    const SUMMARY: &'static str = "Does again what a restored backup has missed, as far as the log and the specifications tell";
+    const SUMMARY: &'static str = "Repeats the logged operations that a restored backup lacks, as far as the log and the specifications tell";
     type Answer = ReplayedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ReplayedForm, Problem> {

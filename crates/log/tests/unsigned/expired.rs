@@ -145,7 +145,7 @@ fn is_refused(path: &Path, what: &str) {
 }
 
 const EXPIRED: &str = "of the chain, though key";
-const BEYOND: &str = "no writer leaves them so";
+const BEYOND: &str = "which normal writing cannot produce";
 
 /// An idle stream was grown with the key that had signed it last, while keys moved on: verification
 /// without the root key found no fault. A head beyond the last one in `heads` must be signed by no

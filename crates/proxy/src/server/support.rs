@@ -48,7 +48,7 @@ enum Commands {
 impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let commands = match self.commands {
-            Commands::Served => "it describes its own commands, those of modules included",
+            Commands::Served => "its own table of commands is used, those of modules included",
             Commands::Old => {
                 "it is older than 7.0 and does not tell which arguments are keys: commands up to \
                  7.0 are known from a built-in table, others by their first and last key"

@@ -61,11 +61,11 @@ impl fmt::Display for Weakened {
                 is_refused,
             } => write!(
                 f,
-                "deleting a row of {target} deletes the rows of {table} that refer to it by {column}: the other database {}",
+                "here deleting a row of {target} also deletes the rows of {table} that refer to it by {column}: the other database would {}",
                 if *is_refused {
-                    "refuses the deletion"
+                    "refuse it"
                 } else {
-                    "keeps them"
+                    "keep them"
                 }
             ),
         }

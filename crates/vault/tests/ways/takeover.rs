@@ -311,10 +311,10 @@ fn a_key_that_does_not_cascade_is_told() {
         let (told, _) = weaker(&[PEOPLE, &table, row].join("; "), "2, 'b'");
         told.join("; ")
     };
-    let refused = "deleting a row of people deletes the rows of u that refer to it by u.person: \
-                   the other database refuses the deletion";
-    let kept = "deleting a row of people deletes the rows of u that refer to it by u.person: \
-                the other database keeps them";
+    let refused = "here deleting a row of people also deletes the rows of u that refer to it by u.person: \
+                   the other database would refuse it";
+    let kept = "here deleting a row of people also deletes the rows of u that refer to it by u.person: \
+                the other database would keep them";
     for (rule, said) in [
         ("", refused),
         ("ON DELETE RESTRICT", refused),

@@ -51,8 +51,8 @@ pub struct Hold {
     /// The person or the disguise to hold.
     #[command(flatten)]
     pub held: HeldChoice,
-    /// The user is away: a disguise took the row from the users table. Take the id letter by letter as it stood there, for nothing
-    /// can be compared
+    /// The user is away: a disguise took the row from the users table. Give the id exactly as it was spelled
+    /// there; it cannot be checked
     #[arg(long, requires = "user")]
     pub away: bool,
     /// The authority that decides.
@@ -148,10 +148,10 @@ pub struct Cancel {
     pub json: bool,
 }
 
-/// Makes another database of a copy, or of one whose log is gone, for every log.
+/// Gives a copied database, or one whose log is lost, an identity of its own.
 ///
 /// From then on entries about the original are not replayed here, nor those about this one there. The log named is this one's; it may be
-/// the same one. Backups from before belong to the original: make one afterwards. People, records and credentials stay as they are.
+/// the same one. Earlier backups belong to the original: make one afterwards. People, records and credentials stay as they are.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise separate --db sqlite:staging.db --log staging")]
@@ -276,7 +276,7 @@ pub(super) fn parse_span(text: &str) -> Result<Span, String> {
         })
 }
 
-/// Does again what a restored backup has missed: what the log says was done since, oldest first.
+/// Repeats the logged operations that a restored backup lacks, oldest first.
 ///
 /// Disguises keep their ids and the keys of their people. What takes a credential or a file that is not given is listed
 /// with the reason, and the exit status is 4; the same command tries again.

@@ -84,8 +84,7 @@ pub struct DatabaseChoice {
 /// The share of the time to work.
 #[derive(ClapArgs)]
 pub struct ShareChoice {
-    /// Share of the time that is worked, like 0.25, so that others get on meanwhile: before each further transaction it rests
-    /// in proportion to how long the last one took [default: 1]
+    /// Fraction of the time to work, such as 0.25: pauses between transactions leave the rest to other clients [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub share: Option<Share>,
 }
@@ -180,7 +179,7 @@ pub struct Check {
     /// Id of the user whose rows are meant [default: everybody]
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
-    /// Let the database take two placeholder users, and take them back
+    /// Insert two placeholder users and roll back
     #[arg(long = "try")]
     pub attempt: bool,
     /// Print one JSON document
@@ -301,8 +300,7 @@ pub struct Apply {
     /// resume goes on with one that was killed, and reveal takes it back
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grace")]
     pub chunk_rows: Option<u32>,
-    /// Share of the time that is worked, like 0.25, so that others get on meanwhile: before each further chunk it rests in
-    /// proportion to how long the last one took [default: 1]
+    /// Fraction of the time to work, such as 0.25: pauses between chunks leave the rest to other clients [default: 1]
     #[arg(long, value_name = "SHARE", requires = "chunk_rows")]
     pub share: Option<Share>,
     /// The log that takes the entry.
@@ -450,7 +448,7 @@ pub struct CheckReceipt {
     pub json: bool,
 }
 
-/// Records how rows change by a migration, for those that are disguised: they meet it when they are revealed.
+/// Records a schema migration, to be applied to hidden rows when they are revealed.
 ///
 /// To be run after the migration, before anybody disguises anything again. Prints the names of all updates, the oldest
 /// first; without a file it only does that.

@@ -1,8 +1,11 @@
 //! A verification as text for people.
 
+use std::path::Path;
+
 use probity_log::verify::{RollbackCheck, UncheckedReason};
 
 use super::document::{Document, FaultRow, Sealers, SkippedRow, StreamRow, UncheckedRow};
+use crate::config::verifier_path_beside;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
@@ -190,7 +193,7 @@ fn print_unchecked(document: &Document<'_>, output: &mut Output) -> Result<(), F
         .partition(|unchecked| unchecked.why == no_evidence);
     if !known.is_empty() {
         let paths: Vec<&str> = known.iter().map(|unchecked| unchecked.path).collect();
-        output.line(&format!("not checked, no evidence: {}", paths.join(", ")))?;
+        output.line(&format!("not checked (not evidence): {}", paths.join(", ")))?;
     }
     for UncheckedRow { path, why } in others {
         output.line(&format!("not checked: {path} {why}"))?;
@@ -226,6 +229,18 @@ fn print_verdict(document: &Document<'_>, output: &mut Output) -> Result<(), Fai
     ))
 }
 
+/// Describes the verifier key beside the log, which an operator can replace together with the log.
+fn said_of_key_beside(document: &Document<'_>) -> String {
+    let beside = verifier_path_beside(Path::new(&document.log));
+    if !beside.is_file() {
+        return String::new();
+    }
+    format!(
+        "; {} lies beside the log and was not used: compare it with yours",
+        beside.display()
+    )
+}
+
 /// Prints what a log without faults may hide from this verification, and how to look.
 fn print_limits(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     if document.frames_skipped > 0 {
@@ -236,24 +251,25 @@ fn print_limits(document: &Document<'_>, output: &mut Output) -> Result<(), Fail
     let is_compared = document.key_given.is_some() || document.keyed || document.heads_compared > 0;
     match document.rollback_check {
         RollbackCheck::SinceCheckpoint if !is_compared => output.line(
-            "neither a key of yours nor second copies of the heads were compared: whoever replaced the log, or rolled it back to a moment \
-             behind the checkpoint given, is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
+            "no verifier key and no second copies given: a replaced log, or one rolled back to a moment after the checkpoint given, would go \
+             undetected; give --key FILE with the verifier key you were handed, or --heads DIR",
         ),
-        _ if !is_compared => output.line(
-            "neither a key of yours nor second copies of the heads were compared: whoever replaced or rolled back the whole \
-             log is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
-        ),
+        _ if !is_compared => output.line(&format!(
+            "no verifier key and no second copies given: a replaced or rolled-back log would go undetected; give --key FILE with the verifier \
+             key you were handed, or --heads DIR{}",
+            said_of_key_beside(document)
+        )),
         RollbackCheck::SinceCheckpoint => output.line(
-            "no second copies of the heads were compared: what came behind the checkpoint given may have been cut off, and an older \
-             copy of other streams put back; give --heads DIR",
+            "no second copies given: entries after the checkpoint given that were cut off, and a rollback of other streams, would go \
+             undetected; give --heads DIR",
         ),
         RollbackCheck::SomeStreams => output.line(&format!(
             "of {} no second copy of the head was compared: an older copy of them may have been put back",
             document.heads_missing.join(", ")
         )),
         RollbackCheck::Nothing => output.line(
-            "no second copies of the heads and no checkpoint of before were compared: whoever put an older copy of the whole log back \
-             is not found; give --heads DIR, or --since FILE with a checkpoint that you keep",
+            "no second copies and no earlier checkpoint given: a rollback of the whole log would go undetected; give --heads DIR, or \
+             --since FILE with a checkpoint that you keep",
         ),
         _ => Ok(()),
     }

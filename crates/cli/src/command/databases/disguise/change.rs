@@ -183,7 +183,7 @@ pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<()
     for (table, rows) in &applied.under_placeholders {
         let rows = counted(*rows, "row or value", "rows and values");
         output.line(&format!(
-            "  {table}: {rows} under placeholders, which only whoever is behind one brings back, and nobody where that person had everything forgotten"
+            "  {table}: {rows} under placeholders: only the person behind one can reveal them, and nobody if that person had everything forgotten"
         ))?;
     }
     for (table, rows) in &applied.of_nobody {

@@ -257,13 +257,13 @@ fn remedy_of(error: &Error) -> Option<&'static str> {
             "see whether it was done with: probity disguise list, or with replay --dry-run and the log",
         ),
         Error::LogNeeded => Some(
-            "name that log with --log DIR; where it is gone for good, or this is a copy of another database, make another one of it in a log of its own: probity disguise separate --log NEW; nothing was changed",
+            "name that log with --log DIR; if it is lost, or this is a copy of another database, give this one an identity and a log of its own: probity disguise separate --log NEW; nothing was changed",
         ),
         Error::SameLog => Some(
             "begin a log for the copy and name it: probity init DIR, then --log DIR; nothing was changed",
         ),
         Error::OtherLog => Some(
-            "name that log with --log; where it is gone for good, or this is a copy of another database, make another one of it in a log of its own: probity disguise separate --log NEW; nothing was changed",
+            "name that log with --log; if it is lost, or this is a copy of another database, give this one an identity and a log of its own: probity disguise separate --log NEW; nothing was changed",
         ),
         Error::Unrecorded { .. } => Some(
             "name the log, and its stream and key, as when it was begun: --log DIR; nothing was changed",

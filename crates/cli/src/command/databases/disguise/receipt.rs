@@ -194,7 +194,10 @@ fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
     } else {
         output.line(&format!("forgotten for good: {}", form.forgotten))?;
         output.line(&format!("  at {}", form.time))?;
-        output.line(&format!("  sealed bags destroyed: {}", form.bags))?;
+        output.line(&format!(
+            "  encrypted sets of records destroyed: {}",
+            form.bags
+        ))?;
         output.line(OF_RECORDS)?;
     }
     output.flush()?;

@@ -28,7 +28,7 @@ pub(super) fn separate(args: &Separate, environment: &Environment) -> Result<Sta
         let separated = true;
         output.json(&SeparatedForm { separated, entry })?;
     } else {
-        output.line("this is another database from now on: make a backup of it, for those from before belong to the one that it was")?;
+        output.line("this is now a separate database: back it up now; earlier backups belong to the original")?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;

@@ -107,7 +107,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
             place.file.display()
         ))?;
         output.line(&format!(
-            "its key is in {}: keep it from others, and back both files up together, for neither opens with an older copy of the other",
+            "its key is in {}: keep it private, and back up both files together: an older copy of one does not open the other",
             place.root.display()
         ))?;
     }
