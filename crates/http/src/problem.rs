@@ -381,7 +381,7 @@ impl Problem {
     pub(crate) fn of_early_backup(self) -> Self {
         match self.kind {
             Kind::NotInstalled => Self {
-                remedy: "a backup from before the first registration cannot be brought to where the log is: restore a later one, and register and apply nothing in this one before, or what the log tells of is another database's for good",
+                remedy: "a backup that is older than the first registration cannot be brought to where the log is: restore a later one, and register and apply nothing in this one before, or the operations of the log are another database's for good",
                 ..self
             },
             _ => self,

@@ -131,7 +131,7 @@ fn a_restored_backup_is_told_what_it_missed() {
     let (shown, _) = place.run(&replay, 0);
     assert_eq!(
         shown,
-        "the database has missed nothing that the log tells of\n"
+        "the database lacks nothing that the log has\n"
     );
     place.run(&["disguise", "replay"], 2);
     let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];

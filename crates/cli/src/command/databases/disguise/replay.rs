@@ -109,8 +109,8 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
 fn opened(args: &Replay, environment: &Environment) -> Result<AnyEngine, Failure> {
     match Engine::stored(open(&args.database, environment)?) {
         Err(error @ Error::NotInstalled) => Err(refused(error).remedy(
-            "a backup from before the first registration cannot be brought to where the log is: restore a later one. Register and apply nothing in this one before, \
-             or what the log tells of is another database's for good",
+            "a backup that is older than the first registration cannot be brought to where the log is: restore a later one. Register and apply nothing in this one before, \
+             or the operations of the log are another database's for good",
         )),
         engine => of_tenant(engine.map_err(refused)?, &args.database),
     }
@@ -186,16 +186,16 @@ fn tell(
     if let Some(others) = unknown.strangers {
         let others = counted(others as u64, "operation", "operations");
         output.line(&format!(
-            "the log has {others} of other databases or tenants, and none of this one since it began or was made another one, or another copy of the same database was made another one \
-             in it, too. It is another database, or its backup is from before its first registration or its separation; a later backup is needed then"
+            "the log has {others} of other databases or tenants, and none of this one since it began or was separated, or another copy of the same database was \
+             separated in it, too. This is another database, or its backup is older than its first registration or its separation: restore a later one then"
         ))?;
     } else if forms.is_empty() {
-        output.line("the database has missed nothing that the log tells of")?;
+        output.line("the database lacks nothing that the log has")?;
     }
     if unknown.untold > 0 {
         let untold = counted(unknown.untold as u64, "operation", "operations");
         output.line(&format!(
-            "of {untold} in the database this log tells nothing: another log does, or this one was made anew. A replay needs the log that tells of all; \
+            "this log lacks {untold} that the database has: another log has them, or this one was made anew. A replay needs the log that has all of them; \
              what else the database lacks is not known"
         ))?;
     }
