@@ -129,10 +129,7 @@ fn a_restored_backup_is_told_what_it_missed() {
     assert_eq!(done["entry"]["stream"], "default");
     assert!(!place.rows().join("").contains("Bea"));
     let (shown, _) = place.run(&replay, 0);
-    assert_eq!(
-        shown,
-        "the database lacks nothing that the log has\n"
-    );
+    assert_eq!(shown, "the database lacks nothing that the log has\n");
     place.run(&["disguise", "replay"], 2);
     let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     place.run(

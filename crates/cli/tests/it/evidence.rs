@@ -496,11 +496,8 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     }
     let args = ["prove", "audit", "--index", "0", "-o", "proof"];
     let made = probity(at, &args, "", 0).0;
-    assert!(
-        made.contains("a chain of keys made now: probity keys chain audit -o FILE"),
-        "{made}"
-    );
-    assert!(made.contains("leaves this proof undecided"), "{made}");
+    let chain = "keys made now: probity keys chain audit -o FILE; a chain made after";
+    assert!(made.contains(chain), "{made}");
     let check = |more: &[&str], status| {
         let args = [&["check-proof", "proof"], more].concat();
         let (stdout, stderr) = probity(at, &args, "", status);
@@ -511,10 +508,8 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
         said.starts_with("error: undecided: nothing in the proof leads"),
         "{said}"
     );
-    assert!(
-        said.contains("a chain made with the proof with --chain FILE"),
-        "{said}"
-    );
+    let given = "a chain made with the proof with --chain FILE";
+    assert!(said.contains(given), "{said}");
     probity(at, &["keys", "chain", "audit", "-o", "chain"], "", 0);
     check(&["--key", "audit.vkey", "--chain", "chain"], 0);
     let args = ["keys", "status", "audit", "--json"];
