@@ -257,7 +257,7 @@ fn a_log_that_does_not_tell_of_all_operations_says_so() {
     place.run(&[&apply[..], &audit].concat(), 0);
     let replay = [&["disguise", "replay"], &audit[..]].concat();
     let (said, _) = place.run(&replay, 0);
-    assert!(said.contains("missed nothing"), "{said}");
+    assert!(said.contains(MISSED_NOTHING), "{said}");
     let credential = ["--user", "20", "--credential-out", "20.key"];
     let register_there = [
         &["disguise", "register", "--spec", "leave.toml"],

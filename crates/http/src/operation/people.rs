@@ -40,7 +40,7 @@ pub(super) struct RegisteredForm {
     pub(super) user: String,
     /// The credential for the user to keep.
     pub(super) credential: GivenForm,
-    /// What to know of the new password, where it is short.
+    /// A caution where the new password is short.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) cautions: Vec<String>,
