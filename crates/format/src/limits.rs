@@ -38,6 +38,9 @@ pub const LEAF_BYTES_MAX: usize = 65_535;
 pub const PROOF_EXTRA_BYTES_MAX: usize = 50_331_648;
 /// Greatest number of key certificates in an entry proof.
 pub const PROOF_LINKS_MAX: usize = 16;
+/// Number of them for a recipient whose key is not known: a proof stays within 4 KB after ten years of
+/// hourly keys.
+pub const PROOF_LINKS_DEFAULT: usize = 6;
 /// Greatest number of key certificates in an entry proof of a log of version 2.
 pub const PROOF_V1_LINKS_MAX: usize = 65_536;
 /// Greatest number of key certificates in a chain file: one an hour for more than a hundred years.

@@ -9,7 +9,7 @@ use probity_log::StreamName;
 ///
 /// The stream decides what else the file shows: with proofs of entries the entry alone, otherwise the other
 /// entries of its section or frame too; a note says how many. The root key stays here, keys in the file open no more
-/// than what it shows. A recipient with the newest key, or one of the 16 before it, needs nothing else. For older keys make a chain
+/// than what it shows. A recipient with the newest key, or one of the 6 before it, needs nothing else. For older keys name one (--recipient-key), or make a chain
 /// of keys at the same time: one made after the log's next opening leaves the proof undecided.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -41,7 +41,7 @@ pub struct Prove {
     /// Write nothing when the proof would show other entries too
     #[arg(long)]
     pub alone: bool,
-    /// Verifier key that the recipient has, at most 16 keys older than the newest: the proof leads from there [default: the 16 before the newest]
+    /// Verifier key that the recipient has, at most 16 keys older than the newest: the proof leads from there [default: the 6 before the newest, or all while the log has no more than 16]
     #[arg(long, value_name = "FILE")]
     pub recipient_key: Option<PathBuf>,
     /// Signed head that the recipient keeps, of the stream or of the journal, or one of each: the entry is proved under it, or from

@@ -5,7 +5,7 @@ use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
-use probity_format::limits::PROOF_LINKS_MAX;
+use probity_format::limits::{PROOF_LINKS_DEFAULT, PROOF_LINKS_MAX};
 use probity_format::note::{PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey};
 use probity_format::proof::{
     Certified, Grown, JournalFrame, KeyChain, Newest, consistency_proof, inclusion_proof,
@@ -248,7 +248,9 @@ impl Certifying<'_> {
             witness.is_some_and(|witness| witness.key() == known.key())
         };
         let first = match recipient {
-            None => signer.saturating_sub(PROOF_LINKS_MAX),
+            // A young log's first key is the one that most recipients have.
+            None if signer <= PROOF_LINKS_MAX => 0,
+            None => signer.saturating_sub(PROOF_LINKS_DEFAULT),
             Some(known) if is_witness(known) => signer,
             Some(known) => {
                 let mut keys = self.history.keys.iter();

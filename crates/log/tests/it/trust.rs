@@ -9,7 +9,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::cosignature::WitnessKey;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
-use probity_format::limits::PROOF_LINKS_MAX;
+use probity_format::limits::PROOF_LINKS_DEFAULT;
 use probity_format::note::{Signature, SignedNote, Signer as _, SigningKey, VerifierKey};
 use probity_format::proof::{EntryProof, EntryProofError, KeyChain, Trust};
 use probity_format::tree::{Hash, leaf_hash};
@@ -254,8 +254,7 @@ fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
 }
 
 /// Once the log's first key was out of reach, a default proof held no certificate, and the holder of
-/// any key but the newest was undecided. It leads from each of the last sixteen keys before the
-/// newest.
+/// any key but the newest was undecided. It leads from each of the last keys before the newest.
 #[test]
 fn a_default_proof_leads_from_each_of_the_last_keys() {
     let world = World::new("example.com/log");
@@ -268,7 +267,7 @@ fn a_default_proof_leads_from_each_of_the_last_keys() {
     let proof = world.default_proof(0);
     for (age, key) in keys.iter().rev().enumerate() {
         let checked = check(&proof, &Trust::key(key));
-        if age <= PROOF_LINKS_MAX {
+        if age <= PROOF_LINKS_DEFAULT {
             assert_eq!(checked, Ok(0), "{age} keys older");
         } else {
             assert_eq!(
