@@ -1,9 +1,11 @@
 //! After a backup was restored: what the log tells of in any stream, and what was erased from it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use probity_disguise::{ApplyRequest, Engine, SpecFile, Value};
 use probity_format::keys::RootKey;
 use probity_format::{Entry, Outcome, Timestamp};
 use probity_log::{Durability, Log, Options, StreamName};
@@ -43,6 +45,35 @@ fn what_another_stream_tells_of_is_missed_too() {
     assert_eq!(done["missed"][0]["outlook"], "done");
     assert_eq!(done["entry"]["stream"], "default");
     assert!(!opens(&place));
+    assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
+}
+
+/// A backup was from the middle of a disguise in chunks. A replay said that nothing was missed, with rows in
+/// clear that were hidden since: it names the disguise, until that is done.
+#[test]
+fn a_replay_names_what_goes_on_in_chunks() {
+    let place = prepared();
+    let text = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let file = SpecFile::parse(&text).unwrap();
+    let mut engine = Engine::stored(place.database()).unwrap();
+    let request = ApplyRequest {
+        spec: &file.spec,
+        user: Some(Value::Int(19)),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires: None,
+        time: Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap(),
+    };
+    let id = engine.chunks().begin(&request).unwrap().to_string();
+    drop(engine);
+    for replay in [&["--dry-run"][..], &[]] {
+        let replay = [&["disguise", "replay", "--log", "audit"], replay].concat();
+        assert_eq!(place.json(&replay, 4)["unfinished"][0], id.as_str());
+        let (said, _) = place.run(&replay, 4);
+        assert!(said.contains(&format!("resume --id {id}")), "{said}");
+    }
+    place.run(&["disguise", "resume", "--id", &id], 0);
+    let replay = ["disguise", "replay", "--log", "audit"];
     assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
 }
 

@@ -12,7 +12,6 @@ use super::options::Options;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
-use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::chunk::Chunk;
@@ -20,11 +19,11 @@ use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
 use crate::plan::likeness::Spellings;
 use crate::plan::place::Place;
 use crate::plan::step::Step;
-use crate::records::chunk_note::{ChunkNote, ChunkNotes, Marked};
 use crate::records::credential::Credential;
 use crate::records::hold::cohort;
 use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
+use crate::transaction::chunk_ids::ChunkIds;
 use crate::transaction::context::ApplyContext;
 use crate::transaction::intent::{self, Intent, PLAN_BYTES};
 use crate::transaction::once::{Names, Once};
@@ -60,21 +59,6 @@ pub struct Halted {
 type Whom<'a> = (&'a [u8], Option<&'a Value>);
 /// The work that the last chunk does in addition, in its transaction.
 type Last<'a, D> = dyn FnMut(&mut Transactions<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
-
-/// The owners whose rows a disguise in chunks covers.
-pub(super) enum Whose {
-    User(Value),
-    Everybody,
-}
-
-impl Whose {
-    pub(super) fn of(intent: &Intent) -> Self {
-        match intent.order.user() {
-            Some(user) => Self::User(user.clone()),
-            None => Self::Everybody,
-        }
-    }
-}
 
 /// The outcome of beginning a disguise in chunks.
 enum Begun {
@@ -188,6 +172,7 @@ impl<D: Database> Chunks<'_, D> {
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
             is_recorded: self.transactions.has_sink(),
+            chunk_ids: ChunkIds::default(),
         };
         intent::put(&mut self.transactions.database, id, &intent)?;
         let key = intent.public_key.as_ref();
@@ -275,8 +260,8 @@ impl<D: Database> Chunks<'_, D> {
             intent::remove(&mut open.database, id)?;
             let salt = settings::salt(&mut open.database)?;
             let key = intent.public_key.as_ref();
-            let payload = Payload::of_applied(&so_far);
-            open.done(&asked, payload.described(&salt, &request, key))?;
+            let payload = Payload::of_applied(&so_far).described(&salt, &request, key);
+            open.done(&asked, payload.chunked([(id, &intent.chunk_ids)]))?;
             last(open, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))
         })
@@ -488,6 +473,9 @@ impl<D: Database> Chunks<'_, D> {
             Chunk::new(work, &steps).advance(place, rows)
         })?;
         intent.public_key = public_key;
+        if done.rows.values().any(|rows| *rows > 0) {
+            intent.chunk_ids.add()?;
+        }
         let mut so_far = intent.so_far(id);
         so_far.add(&done);
         intent.rows = so_far.rows;
@@ -557,35 +545,5 @@ impl<D: Database> Chunks<'_, D> {
             *byte = hashed;
         }
         Ok(out)
-    }
-}
-
-/// Returns the owners of a disguise in chunks that is not done; nothing for other disguises.
-pub(super) fn going_on(
-    database: &mut dyn TenantConnection,
-    id: DisguiseId,
-) -> Result<Option<Whose>, Error> {
-    let intent = intent::find(database, id)?;
-    Ok(intent.as_ref().map(Whose::of))
-}
-
-/// Ends the part of a person in a disguise in chunks when their records are revealed or destroyed.
-/// A disguise of one user ends; one of everybody goes on and puts `mark` on the person
-/// and their placeholders.
-pub(super) fn leave_out(
-    database: &mut dyn TenantConnection,
-    id: DisguiseId,
-    whose: Option<&Whose>,
-    marked: &[Marked],
-    mark: ChunkNote,
-) -> Result<(), Error> {
-    match whose {
-        None => Ok(()),
-        Some(Whose::User(_)) => intent::remove(database, id),
-        Some(Whose::Everybody) => {
-            let salt = settings::salt(database)?;
-            let notes = ChunkNotes { id, salt: &salt };
-            notes.put_keyed(database, mark, marked)
-        }
     }
 }

@@ -57,17 +57,20 @@ impl<D: Database> Disguiser<'_, D> {
     ) -> Result<Applied, Error> {
         let context = self.context(request.user.as_ref())?;
         self.refuse_absent(&context, request)?;
-        self.applied_on(&context, (id, request), asked, (forgotten, earlier))
+        let parts = (forgotten, earlier);
+        let (applied, payload) = self.applied_on(&context, (id, request), parts)?;
+        self.open.done(asked, payload)?;
+        Ok(applied)
     }
 
-    /// Applies the disguise in a known context, whether or not the user has a row.
+    /// Applies the disguise in a known context, whether or not the user has a row. Gives what its
+    /// entry is to say, too.
     pub(super) fn applied_on(
         &mut self,
         context: &ApplyContext,
         (id, request): (DisguiseId, &ApplyRequest<'_>),
-        asked: &OperationRequest<'_>,
         (forgotten, earlier): (&Forgotten, Option<PreviousChunks>),
-    ) -> Result<Applied, Error> {
+    ) -> Result<(Applied, Payload), Error> {
         let owners = self.owners(context, request)?;
         let steps = self.steps(request, owners.as_deref())?;
         let meant = Disguise {
@@ -82,8 +85,7 @@ impl<D: Database> Disguiser<'_, D> {
         let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
         let payload = Payload::of_applied(&applied);
         let payload = payload.described(&context.salt, request, public_key.as_ref());
-        self.open.done(asked, payload)?;
-        Ok(applied)
+        Ok((applied, payload))
     }
 
     /// Returns the context of a disguise, by the present schema.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
 
-use super::chunks::{Whose, leave_out};
 use super::engine::Engine;
+use super::left_out::{Whose, leave_out};
 use super::{concern, holders};
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -22,6 +22,7 @@ use crate::records::receipt::Receipt;
 use crate::records::stored::Stored;
 use crate::records::{forgotten, name, registry, store};
 use crate::transaction::audit::OperationRequest;
+use crate::transaction::chunk_ids::ChunkIds;
 use crate::transaction::payload::Payload;
 use crate::transaction::{intent, once, scheduled};
 
@@ -166,6 +167,7 @@ fn ended_for(
 ) -> Result<Ended, Error> {
     let mut ended = Ended {
         chunks: Vec::new(),
+        chunk_ids: Vec::new(),
         hidden: None,
         placeholders: holder.reach().links.len(),
     };
@@ -177,6 +179,7 @@ fn ended_for(
         let whose = Whose::of(&intent);
         leave_out(database, id, Some(&whose), &marked, ChunkNote::Forgotten)?;
         ended.chunks.push(id.to_string());
+        ended.chunk_ids.push((id, intent.chunk_ids.clone()));
         if matches!(whose, Whose::User(_)) {
             let hidden = ended.hidden.unwrap_or_default();
             ended.hidden = Some(hidden.saturating_add(intent.hidden()));
@@ -199,6 +202,7 @@ fn refuse_held(
 /// The disguises in chunks that ended with the records.
 struct Ended {
     chunks: Vec<String>,
+    chunk_ids: Vec<(DisguiseId, ChunkIds)>,
     hidden: Option<u64>,
     placeholders: usize,
 }
@@ -210,7 +214,8 @@ fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
         .with("bags", receipt.bags)
         .with("receipt", receipt.digest())
         .with("public_key", digits(&holder.public().encode()))
-        .with("chunks", ended.chunks.clone());
+        .with("chunks", ended.chunks.clone())
+        .chunked(ended.chunk_ids.iter().map(|(id, ids)| (*id, ids)));
     if !ended.chunks.is_empty() {
         facts.put("placeholders", ended.placeholders);
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::chunks::going_on;
 use super::decay::note_state;
 use super::disguiser::Disguiser;
 use super::options::Options;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
+use super::replay_lives::WAITS;
 use super::replay_obstacles::{Ending, Ground, end, ending};
 use super::separate::{SEPARATE, database_names};
 use crate::crypto::suite::PublicKey;
@@ -129,9 +129,10 @@ impl<D: Database> Missed<'_, D> {
             let pseudo = open.application.pseudo();
             let users = (pseudo.table.as_str(), pseudo.id.as_str());
             let mut ground = Ground::of(&mut open.database, people, &replay.changed, users)?;
-            let mut all = Vec::with_capacity(replay.missing.len());
+            let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
             for told in &replay.missing {
                 let outlook = match replay.deed(told) {
+                    Ok(_) if replay.waits(told, &undone) => Replayability::Not(WAITS.to_owned()),
                     Ok(deed) => match looked(open, &mut ground, &deed)? {
                         Ok(Ending { rest: None, .. }) => Replayability::Possible,
                         Ok(Ending {
@@ -141,6 +142,9 @@ impl<D: Database> Missed<'_, D> {
                     },
                     Err(why) => Replayability::Not(why),
                 };
+                if outlook.reason().is_some() {
+                    undone.insert(told.id);
+                }
                 all.push(outlook);
             }
             Ok(all_missed(&replay.missing, all))
@@ -198,12 +202,16 @@ impl<D: Database> Missed<'_, D> {
         let replay = self
             .transactions
             .transaction(|open| Replay::new(open, request))?;
-        let mut all = Vec::with_capacity(replay.missing.len());
+        let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
                 Err(why) => Replayability::Not(why),
+                Ok(_) if replay.waits(told, &undone) => Replayability::Not(WAITS.to_owned()),
                 Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
             };
+            if outlook.reason().is_some() {
+                undone.insert(told.id);
+            }
             all.push(outlook);
         }
         Ok(all_missed(&replay.missing, all))
@@ -258,7 +266,7 @@ impl<D: Database> Missed<'_, D> {
             }
             match deed {
                 ReplayAction::Apply { .. } => {
-                    return apply_again((open, options), deed, &asked).map(|()| None);
+                    return apply_again((open, options), (told, deed), &asked).map(|()| None);
                 }
                 ReplayAction::Schedule {
                     id,
@@ -278,7 +286,7 @@ impl<D: Database> Missed<'_, D> {
                 ReplayAction::Register(user, key) => {
                     give_key(&mut open.database, user, key.clone())?;
                 }
-                ReplayAction::Unregister(key) => unregister_again(&mut open.database, key)?,
+                ReplayAction::Unregister(key, _) => unregister_again(&mut open.database, key)?,
                 ReplayAction::HoldPerson(id, user) => {
                     hold_again(&mut open.database, told, *id, Holding::Person(user))?;
                 }
@@ -342,7 +350,7 @@ fn looked<D: Database>(
 
 fn apply_again<D: Database>(
     (open, options): (&mut Transactions<D>, &Options),
-    deed: &ReplayAction<'_>,
+    (told, deed): (&LoggedOperation, &ReplayAction<'_>),
     asked: &OperationRequest<'_>,
 ) -> Result<(), Error> {
     let ReplayAction::Apply {
@@ -356,10 +364,15 @@ fn apply_again<D: Database>(
         return Ok(());
     };
     unschedule(&mut open.database, *id)?;
-    let earlier = going_on(&mut open.database, *id)?.map(|_whose| PreviousChunks::default());
+    let begun = intent::find(&mut open.database, *id)?;
+    let earlier = begun.as_ref().map(|_begun| PreviousChunks::default());
     let mut disguiser = Disguiser { open, options };
     let context = disguiser.context(request.user.as_ref())?;
-    disguiser.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
+    let parts = (forgotten, earlier);
+    let (_, payload) = disguiser.applied_on(&context, (*id, request), parts)?;
+    let chunk_ids = begun.iter().map(|begun| (*id, &begun.chunk_ids));
+    let payload = payload.chunked(chunk_ids).with("again", digits(&told.id));
+    open.done(asked, payload)?;
     if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
         note_state(open, request.spec, user)?;
     }

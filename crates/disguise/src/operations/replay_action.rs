@@ -34,7 +34,7 @@ pub(super) enum ReplayAction<'a> {
     Reveal(Ends),
     Register(Value, PublicKey),
     /// Ends the registration under this key, whichever id it has.
-    Unregister(PublicKey),
+    Unregister(PublicKey, Ends),
     HoldPerson(HoldId, Value),
     HoldDisguise(HoldId, DisguiseId),
     Lift(HoldId),
@@ -65,7 +65,7 @@ impl ReplayAction<'_> {
     /// Returns the disguises in chunks that it ends.
     pub(super) const fn ends(&self) -> Option<&Ends> {
         match self {
-            Self::Cancel(ends) | Self::Reveal(ends) => Some(ends),
+            Self::Cancel(ends) | Self::Reveal(ends) | Self::Unregister(_, ends) => Some(ends),
             Self::Forget { ends, .. } => ends.as_ref(),
             _ => None,
         }

@@ -10,6 +10,7 @@ use super::missed::ReplayRequest;
 use super::replay_action::{Ends, ReplayAction};
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
+use super::replay_lives::{Going, WAITS, going};
 use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
 use super::separate::database_names;
@@ -29,6 +30,12 @@ const REKEYED: &str = "the key of the registration that it ended took the place 
 
 const OF_NOBODY: &str = "the id of its person means nobody where rows say whose they are, so that it would reach none of them: give the account another id, and do it again";
 
+const OF_OTHER_FORM: &str = "its entry has a form that this program does not know: read it in the log with the time told, and do the operation again where it is missing, or use the program that wrote it";
+
+const ERASED: &str = "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing";
+
+const UNKNOWN: &str = "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted";
+
 const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
 
 const OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it, so do it again where it is wanted";
@@ -38,6 +45,16 @@ const NO_KEY: &str = "its entry does not name the public key";
 const AFTER_UPDATE: &str = "an update before it is missing, which would meet the records again: record that one first, and replay again";
 
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
+
+/// The fate of a disguise in chunks, by the log.
+enum FateOfBegun {
+    /// Done, which another operation says, or taken back whole.
+    Done,
+    /// Not ended, or carried through by a replay elsewhere.
+    GoesOn,
+    /// Ended in the middle, with so many rows hidden.
+    Ended(Option<u64>),
+}
 
 /// The missing operations, and the state needed to do them again.
 pub(super) struct Replay<'a> {
@@ -53,6 +70,8 @@ pub(super) struct Replay<'a> {
     strange: BTreeSet<OperationId>,
     /// The names of the records in the database.
     pub(super) there: RecordNames,
+    /// The disguises in chunks that go on here.
+    pub(super) going: BTreeMap<DisguiseId, Going>,
     naming: Naming,
     /// The specifications by hash.
     specs: BTreeMap<String, &'a Spec>,
@@ -92,6 +111,11 @@ impl<'a> Replay<'a> {
             salt,
             done,
             changed: Changed::of(&missing, &people),
+            going: if missing.is_empty() {
+                BTreeMap::new()
+            } else {
+                going(&mut open.database)?
+            },
             missing,
             people,
             there,
@@ -114,35 +138,39 @@ impl<'a> Replay<'a> {
     /// Returns the action that does an operation again, or why it cannot be done.
     pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
-        if told.unread == Some(Unread::OtherForm) {
-            return no(
-                "its entry has a form that this program does not know: read it in the log with the time told, and do the operation again where it is missing, or use the program that wrote it",
-            );
-        }
-        if told.unread == Some(Unread::Erased) {
-            return no(
-                "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
-            );
-        }
-        if self.strange.contains(&told.id) {
-            return no(STRANGERS);
+        match told.unread {
+            Some(Unread::OtherForm) => return no(OF_OTHER_FORM),
+            Some(Unread::Erased) => return no(ERASED),
+            None if self.strange.contains(&told.id) => return no(STRANGERS),
+            None => {}
         }
         if told.is_put_back {
             return self.forget_again(told);
         }
-        // A sweep destroys what has ended in any case.
-        if told.is_overtaken && told.action != "disguise.expire" {
-            return no(OVERTAKEN);
-        }
-        if told.fate == CommitOutcome::Unknown {
-            return no(
-                "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
-            );
+        if let Some(why) = passed(told) {
+            return no(why);
         }
         if self.is_after_update(told) {
             return no(AFTER_UPDATE);
         }
+        if self.awaits_more(told) {
+            return no(WAITS);
+        }
         self.done_again(told)
+    }
+
+    /// Returns whether nothing but what the caller can give is needed to make a disguise again.
+    pub(super) fn can_make(&self, told: &LoggedOperation) -> bool {
+        !self.is_after_update(told) && self.apply(told).is_ok()
+    }
+
+    /// Returns whether this replay is not to make a disguise again, whatever it is given.
+    pub(super) fn is_not_to_be_made(&self, told: &LoggedOperation) -> bool {
+        let is_begun = told.action == "disguise.begin";
+        told.unread.is_some()
+            || self.strange.contains(&told.id)
+            || passed(told).is_some()
+            || is_begun && !matches!(self.fate_of_begun(told), FateOfBegun::GoesOn)
     }
 
     /// Returns whether it hid rows after an update that is missing.
@@ -237,9 +265,17 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns the action for a disguise in chunks, which may be done (an apply says so), taken
-    /// back whole, ended in the middle, or still going on.
+    /// Returns the action for a disguise in chunks.
     fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        match self.fate_of_begun(told) {
+            FateOfBegun::Done => Ok(ReplayAction::Nothing),
+            FateOfBegun::GoesOn => self.apply_again(told),
+            FateOfBegun::Ended(hidden) => Err(in_clear(hidden)),
+        }
+    }
+
+    /// Returns what became of a disguise in chunks, by the log.
+    fn fate_of_begun(&self, told: &LoggedOperation) -> FateOfBegun {
         let since = || self.all().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
         let is_back =
@@ -248,7 +284,7 @@ impl<'a> Replay<'a> {
             it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
         };
         if own().any(is_over) {
-            return Ok(ReplayAction::Nothing);
+            return FateOfBegun::Done;
         }
         let is_ended = |it: &LoggedOperation| match it.action.as_str() {
             "disguise.cancel" => it.key == told.key,
@@ -260,20 +296,22 @@ impl<'a> Replay<'a> {
             }
             _ => false,
         };
-        match since().find(|it| is_ended(it)) {
-            None => self.apply_again(told),
-            Some(end) if end.facts.hidden == Some(0) => Ok(ReplayAction::Nothing),
-            Some(end) => Err(in_clear(end.facts.hidden)),
+        // What a replay carried through elsewhere was ended whole.
+        let is_whole = |it: &LoggedOperation| it.key == told.key && it.makes_whole();
+        match since().find(|it| is_ended(it) || is_whole(it)) {
+            None => FateOfBegun::GoesOn,
+            Some(it) if is_whole(it) => FateOfBegun::GoesOn,
+            Some(end) if end.facts.hidden == Some(0) => FateOfBegun::Done,
+            Some(end) => FateOfBegun::Ended(end.facts.hidden),
         }
     }
 
     /// Returns the action for a reveal. Bringing rows back needs the credential, unless they were
-    /// never hidden here.
+    /// never hidden here, and are not by this replay.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let own = || self.all().filter(|it| it.key == told.key);
-        let is_done = own().any(|it| it.action == "disguise.apply");
         let is_begun_here = !self.lacks_beginning(told);
-        if !is_done && !is_begun_here && told.facts.kept == Some(0) {
+        let is_hidden = is_begun_here || self.is_whole(&told.key) || self.is_made(&told.key);
+        if !is_hidden && told.facts.kept == Some(0) {
             return Ok(ReplayAction::Nothing);
         }
         let rest = "it takes the person's credential: reveal it again";
@@ -304,13 +342,15 @@ impl<'a> Replay<'a> {
         let facts = &told.facts;
         let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
         let went_on = facts.chunks.as_deref().map(disguises).transpose()?;
+        // What is whole here has all rows hidden.
+        let is_ended_here = !self.lacks_beginning(told) && !self.is_whole(&told.key);
         Ok(Ends {
             id,
             went_on,
             leaves_out: told.action != "disguise.cancel",
             is_alone: facts.placeholders == Some(0),
             key: told.public_key(),
-            hidden: facts.hidden.filter(|_rows| !self.lacks_beginning(told)),
+            hidden: facts.hidden.filter(|_rows| is_ended_here),
             rest,
         })
     }
@@ -444,8 +484,17 @@ impl<'a> Replay<'a> {
         if self.lacks_before(told, gave) {
             return Err(REKEYED.to_owned());
         }
-        Ok(ReplayAction::Unregister(key))
+        Ok(ReplayAction::Unregister(key, self.ends(told, None)?))
     }
+}
+
+/// Returns why an operation is not done again, whatever it was: others were done since, or nobody knows
+/// whether it was committed. A sweep destroys what has ended in any case.
+fn passed(told: &LoggedOperation) -> Option<&'static str> {
+    if told.is_overtaken && told.action != "disguise.expire" {
+        return Some(OVERTAKEN);
+    }
+    (told.fate == CommitOutcome::Unknown).then_some(UNKNOWN)
 }
 
 pub(super) fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {

@@ -14,6 +14,8 @@ const RENAMED: &str = "records may have been written anew before by a reveal or 
 
 const NOT_FOUND: &str = "what it destroyed is not here under its names, and may be under others: see with the person's credential what `list` opens, and forget it again; where it opens nothing of it, nothing is left to forget";
 
+const HIDES_MORE: &str = "this database hid something of its person that was not there when it was done, and that would be lost with the credential: see with it what `list` opens, and forget everything again";
+
 const LEFT: &str = "something that was forgotten before takes the person's credential to be forgotten again, and it would destroy that: forget everything again with it";
 
 impl<'a> Replay<'a> {
@@ -42,8 +44,11 @@ impl<'a> Replay<'a> {
         if told.public_key().is_none() && self.is_made_again(told) {
             return Err(KEYLESS.to_owned());
         }
-        if self.finds_nothing(told) {
+        if self.finds_nothing(told) || self.went_on_alone(told) {
             return Err(NOT_FOUND.to_owned());
+        }
+        if self.hides_more(told) {
+            return Err(HIDES_MORE.to_owned());
         }
         match self.forget_again(told)? {
             ReplayAction::Forget {
@@ -83,16 +88,24 @@ impl<'a> Replay<'a> {
             && key.is_some_and(|key| done.facts.public_key.as_ref() == Some(key))
     }
 
+    /// Returns how many of the records that were destroyed are here.
+    fn found(&self, told: &LoggedOperation) -> usize {
+        let names = told.facts.destroyed.iter().flatten();
+        names.filter(|it| self.there.records.contains(*it)).count()
+    }
+
+    /// Returns whether all records that were destroyed are here.
+    pub(super) fn finds_all(&self, told: &LoggedOperation) -> bool {
+        // Each bag has a record of where it is.
+        let bags = usize::try_from(told.facts.bags.unwrap_or(1)).unwrap_or(usize::MAX);
+        self.found(told) >= bags.saturating_mul(2)
+    }
+
     /// Returns whether fewer records that were destroyed are here than there were, although a disguise that it is about may
     /// be: the log does not say that this database has missed that one, too, and it has not ended.
     fn finds_nothing(&self, told: &LoggedOperation) -> bool {
-        let names = told.facts.destroyed.iter().flatten();
-        let found = names.filter(|it| self.there.records.contains(*it)).count();
-        // Each bag has a record of where it is.
-        let bags = told.facts.bags.unwrap_or(1);
-        let bags = usize::try_from(bags).unwrap_or(usize::MAX);
-        let is_whole = found >= bags.saturating_mul(2);
-        if bags == 0 || !told.key.is_empty() && is_whole {
+        let (found, bags) = (self.found(told), told.facts.bags.unwrap_or(1));
+        if bags == 0 || !told.key.is_empty() && self.finds_all(told) {
             return false;
         }
         let now = self.request.time.nanoseconds();

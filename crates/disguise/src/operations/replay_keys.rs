@@ -122,7 +122,7 @@ impl<'a> Keys<'a> {
                 }
                 self.registered.insert(name, key.clone());
             }
-            ReplayAction::Unregister(key) => self.registered.retain(|_, known| known != key),
+            ReplayAction::Unregister(key, _) => self.registered.retain(|_, known| known != key),
             ReplayAction::Forget {
                 leaver: Some(Leaver { user, key }),
                 ..

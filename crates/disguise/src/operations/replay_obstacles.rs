@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::chunks::{Whose, leave_out};
+use super::left_out::{Whose, leave_out};
 use super::replay_action::{Bound, Ends, ReplayAction};
 use super::replay_keys::{Changed, Keys};
 use crate::database::tenant::TenantConnection;

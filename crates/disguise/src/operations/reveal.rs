@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::chunks::{Whose, leave_out};
 use super::engine::Engine;
+use super::left_out::{Whose, leave_out};
 use super::options::Options;
 use super::{accounts, concern, holders};
 use crate::database::Database;

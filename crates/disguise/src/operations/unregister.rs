@@ -106,16 +106,18 @@ impl<D: Database> People<'_, D> {
             };
             registry::unregister(database, &name)?;
             let scheduled = scheduled::end(database, &key, Some(user))?;
-            let mut chunks = Vec::new();
-            for (id, _) in intent::of_person(database, &key)? {
+            let (mut chunks, mut hidden) = (Vec::new(), 0_u64);
+            for (id, intent) in intent::of_person(database, &key)? {
                 intent::remove(database, id)?;
                 chunks.push(id.to_string());
+                hidden = hidden.saturating_add(intent.hidden());
             }
             let scheduled: Vec<String> = scheduled.iter().map(ToString::to_string).collect();
             let payload = ended(marks)
                 .with("public_key", digits(&key.encode()))
                 .with("scheduled", scheduled)
-                .with("chunks", chunks);
+                .with("chunks", chunks)
+                .with("hidden", hidden);
             open.done(&asked, payload)
         })
     }

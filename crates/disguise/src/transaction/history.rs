@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lineage::Lineage;
-use super::operation::{CommitOutcome, LoggedOperation, OperationId};
+use super::operation::{CommitOutcome, LoggedOperation, OperationId, REPLAY};
 use super::overtaken::Since;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -98,6 +98,7 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
     // Keys with which their people went on in this database.
     let mut begun = BTreeSet::new();
     let mut applied = BTreeSet::new();
+    let lives = Lives::of(own);
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for (Committed { it, fate }, known) in own.iter().rev() {
         let Some(is_known) = *known else {
@@ -123,9 +124,11 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         ));
         // A disguise is applied once under its id: what was told of it before was not committed.
         let is_apply = matches!(&*it.action, "disguise.apply" | "disguise.decay");
-        if is_apply && !applied.insert(&it.key) && !is_known {
+        let is_told_again = is_apply && !applied.insert(&it.key);
+        if !is_known && (is_told_again || is_apply && lives.has_whole(it)) {
             continue;
         }
+        let is_carried = !is_known && lives.was_carried_through(it) && applied.insert(&it.key);
         if is_known && !is_there_again {
             repeated.add(it, &lineage, is_own);
         } else if is_known || is_there_again || !repeated.has(it, &lineage) {
@@ -133,6 +136,11 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
                 fate: *fate,
                 is_put_back: is_known || is_there_again && went_on,
                 is_overtaken,
+                action: if is_carried {
+                    "disguise.apply".to_owned()
+                } else {
+                    it.action.clone()
+                },
                 ..(*it).clone()
             });
         }
@@ -140,6 +148,53 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
     done.reverse();
     missing.reverse();
     History { done, missing }
+}
+
+/// The disguises that this database has, and those that others carried through, by their ids.
+#[derive(Default)]
+struct Lives<'a> {
+    /// Those that were begun in chunks here.
+    begun: BTreeSet<&'a str>,
+    /// Those that were done here, or done again.
+    whole: BTreeSet<&'a str>,
+    /// Those of which somebody here revealed something.
+    revealed: BTreeSet<&'a str>,
+    /// Those that an operation in some life of the database applied.
+    applied: BTreeSet<&'a str>,
+}
+
+impl<'a> Lives<'a> {
+    fn of(own: &[(Committed<'a>, Option<bool>)]) -> Self {
+        let mut lives = Self::default();
+        for (Committed { it, .. }, known) in own {
+            let key = it.key.as_str();
+            let is_here = *known == Some(true);
+            match it.action.as_str() {
+                "disguise.begin" if is_here => drop(lives.begun.insert(key)),
+                "disguise.reveal" if is_here => drop(lives.revealed.insert(key)),
+                "disguise.apply" | "disguise.decay" => drop(lives.applied.insert(key)),
+                _ => {}
+            }
+            if is_here && it.makes_whole() {
+                lives.whole.insert(key);
+            }
+        }
+        lives
+    }
+
+    /// Returns whether the database has a disguise whole, which was applied elsewhere once more.
+    fn has_whole(&self, it: &LoggedOperation) -> bool {
+        let key = it.key.as_str();
+        self.whole.contains(key) && !self.revealed.contains(key)
+    }
+
+    /// Returns whether a replay elsewhere carried through, from its beginning, a disguise of which this
+    /// database has some chunks. No other operation tells of it.
+    fn was_carried_through(&self, it: &LoggedOperation) -> bool {
+        let key = it.key.as_str();
+        let is_told_of = self.applied.contains(key) || self.whole.contains(key);
+        it.action == REPLAY && it.makes_whole() && self.begun.contains(key) && !is_told_of
+    }
 }
 
 /// The lineages of people under which an action was done.

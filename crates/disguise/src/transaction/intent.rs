@@ -17,11 +17,14 @@ use crate::records::registry::named;
 use crate::records::tables::{INTENTS, uninstalled};
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::{insert_all, select_keys};
+use crate::transaction::chunk_ids::ChunkIds;
 use crate::transaction::scheduled::Order;
 
 /// The version of the form of an intent and of the marks beside it.
-const INTENT_VERSION: u8 = 7;
-/// The version before, which does not say whether a log was told.
+const INTENT_VERSION: u8 = 8;
+/// The version before, which has no ids of the chunks.
+const NAMELESS_VERSION: u8 = 7;
+/// The version before that, which does not say whether a log was told either.
 const UNTOLD_VERSION: u8 = 6;
 /// The version before that, which does not count rows that name nobody either.
 const NOBODY_VERSION: u8 = 5;
@@ -58,6 +61,8 @@ pub(crate) struct Intent {
     pub(crate) of_nobody: BTreeMap<String, u64>,
     /// A log was told that it was begun, and has to be told of its end.
     pub(crate) is_recorded: bool,
+    /// The ids of the chunks that are done; those of programs before have none.
+    pub(crate) chunk_ids: ChunkIds,
 }
 
 impl Intent {
@@ -115,6 +120,7 @@ impl Intent {
         put_counts(&mut out, &self.under_placeholders);
         put_counts(&mut out, &self.of_nobody);
         out.push(u8::from(self.is_recorded));
+        put_bytes(&mut out, &self.chunk_ids.bytes());
         out
     }
 
@@ -156,6 +162,12 @@ impl Intent {
             BTreeMap::new()
         };
         let is_recorded = version > UNTOLD_VERSION && take_flag(&mut reader)?;
+        let chunk_ids = if version > NAMELESS_VERSION {
+            let ids = ChunkIds::of_bytes(take_bytes(&mut reader)?);
+            ids.ok_or_else(|| reader.error("has damaged ids of chunks"))?
+        } else {
+            ChunkIds::default()
+        };
         reader.finish()?;
         Ok(Self {
             order,
@@ -169,6 +181,7 @@ impl Intent {
             under_placeholders,
             of_nobody,
             is_recorded,
+            chunk_ids,
         })
     }
 }
@@ -325,6 +338,8 @@ mod tests {
     }
 
     fn comes_back_whole(public_key: Option<PublicKey>) {
+        let mut chunk_ids = ChunkIds::default();
+        chunk_ids.add().unwrap();
         let intent = Intent {
             order: Order::sample(),
             plan: [7; PLAN_BYTES],
@@ -341,26 +356,30 @@ mod tests {
             under_placeholders: BTreeMap::from([("posts".to_owned(), 2)]),
             of_nobody: BTreeMap::from([("posts".to_owned(), 3)]),
             is_recorded: true,
+            chunk_ids,
         };
         let bytes = intent.encode();
         assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
         for cut in 0..bytes.len() {
             assert!(Intent::decode(&bytes[..cut]).is_err());
         }
-        // Earlier versions did not say whether a log was told, those before counted nothing that
-        // names nobody, and those before nothing under placeholders.
+        // Earlier versions had no ids of chunks, those before did not say whether a log was told,
+        // those before counted nothing that names nobody, and those before nothing under
+        // placeholders.
         let bytes = Intent {
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
             is_recorded: false,
+            chunk_ids: ChunkIds::default(),
             ..intent
         }
         .encode();
         for (version, less) in [
-            (KEYLESS_VERSION, 3),
-            (UNCOUNTED_VERSION, 3),
-            (NOBODY_VERSION, 2),
-            (UNTOLD_VERSION, 1),
+            (KEYLESS_VERSION, 4),
+            (UNCOUNTED_VERSION, 4),
+            (NOBODY_VERSION, 3),
+            (UNTOLD_VERSION, 2),
+            (NAMELESS_VERSION, 1),
         ] {
             let mut before = bytes[..bytes.len() - less].to_vec();
             before[0] = version;

@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod application;
 pub(crate) mod audit;
+pub(crate) mod chunk_ids;
 pub(crate) mod context;
 pub(crate) mod history;
 pub(crate) mod intent;

@@ -120,6 +120,10 @@ pub(crate) struct LoggedFacts {
     /// Disguises in chunks in progress that were ended for the person, or left them out from then
     /// on.
     pub(crate) chunks: Option<Vec<String>>,
+    /// The ids of the chunks that were done of disguises, by the disguise.
+    pub(crate) chunk_ids: BTreeMap<String, String>,
+    /// The numbers of rows that were hidden or came back, by the table.
+    pub(crate) rows: BTreeMap<String, u64>,
     /// The number of placeholders that the person spoke for then.
     pub(crate) placeholders: Option<u64>,
     /// The number of rows that a disguise in chunks had touched when it was ended.
@@ -213,6 +217,15 @@ impl LoggedOperation {
     /// Returns whether it was done for one tenant, whose name in entries nobody else can tell.
     pub(crate) const fn is_of_tenant(&self) -> bool {
         self.facts.tenant.is_some()
+    }
+
+    /// Returns whether all that its disguise hides was hidden after it: it applied the disguise, or
+    /// was a replay that did.
+    pub(crate) fn makes_whole(&self) -> bool {
+        match self.action.as_str() {
+            "disguise.apply" | "disguise.decay" => true,
+            action => action == REPLAY && self.facts.specification.is_some(),
+        }
     }
 
     /// Returns whether it is a replay that did `it` again.

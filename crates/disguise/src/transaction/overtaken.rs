@@ -45,11 +45,12 @@ impl<'a> Since<'a> {
         lineage: &Lineage<'a>,
     ) -> bool {
         if it.action == REPLAY {
-            // One of another life of the database did nothing here.
+            // One of another life of the database did nothing here, unless it was done again.
+            let is_own = is_known && !self.replayed.may_have(it);
             if is_known {
                 self.replayed.add(it);
             }
-            return is_known;
+            return is_own;
         }
         if !is_known || self.replayed.may_have(it) {
             return false;

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json};
 
 use crate::crypto::suite::PublicKey;
+use crate::error::DisguiseId;
 use crate::execute::apply::{Applied, ApplyRequest};
 use crate::records::name::digits;
+use crate::transaction::chunk_ids::ChunkIds;
 use crate::transaction::operation::{parameters, specification};
 
 /// The most records that an entry names.
@@ -55,6 +57,22 @@ impl Payload {
             .map(|(table, count)| (table.clone(), Json::from(*count)))
             .collect();
         self.with(kind, rows)
+    }
+
+    /// Returns the payload with the ids of the chunks that were done of disguises, if any were.
+    pub(crate) fn chunked<'i>(
+        self,
+        disguises: impl IntoIterator<Item = (DisguiseId, &'i ChunkIds)>,
+    ) -> Self {
+        let disguises = disguises.into_iter();
+        let done = disguises.filter(|(_, ids)| !ids.is_empty());
+        let done: Map<String, Json> = done
+            .map(|(id, ids)| (id.to_string(), Json::from(ids.told())))
+            .collect();
+        if done.is_empty() {
+            return self;
+        }
+        self.with("chunk_ids", done)
     }
 
     /// Returns the payload with everything that a replay of `request` needs; none of it names a

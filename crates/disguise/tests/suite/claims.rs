@@ -37,6 +37,9 @@ macro_rules! for_every_claim {
             a_forgetting_that_was_not_committed_takes_nothing_that_was_hidden_since
             what_was_not_committed_is_not_done_after_what_came_later
             what_a_replay_did_again_overtakes_nothing
+            a_replay_after_another_life_of_the_database_is_done_or_says_what_is_not
+            a_forgetting_waits_for_its_disguise_to_be_made_again
+            what_a_replay_elsewhere_carried_through_is_missed_here
             what_was_forgotten_is_listed_after_its_person_repeated_the_new_key
             what_was_forgotten_is_listed_after_its_person_repeated_the_reveal
             what_a_reveal_left_waiting_is_not_lost_by_a_forgetting_that_was_not_committed

@@ -121,18 +121,28 @@ impl Station {
     }
 
     pub(super) fn back_up(&mut self) {
-        self.backup = TABLES.iter().map(|table| self.rows(table)).collect();
+        self.backup = self.state();
     }
 
     pub(super) fn restore(&mut self) {
+        let backup = self.backup.clone();
+        self.set_state(&backup);
+    }
+
+    /// The rows of every table.
+    pub(super) fn state(&mut self) -> Vec<Vec<Vec<Value>>> {
+        TABLES.iter().map(|table| self.rows(table)).collect()
+    }
+
+    pub(super) fn set_state(&mut self, state: &[Vec<Vec<Value>>]) {
         for table in TABLES.iter().rev() {
             self.forum.sql(&format!("DELETE FROM {table}"));
         }
-        for (table, rows) in TABLES.iter().zip(self.backup.clone()) {
+        for (table, rows) in TABLES.iter().zip(state) {
             for row in rows {
                 let marks = vec!["?"; row.len()].join(",");
                 let sql = format!("INSERT INTO {table} VALUES ({marks})");
-                self.forum.engine.database().execute(&sql, &row).unwrap();
+                self.forum.engine.database().execute(&sql, row).unwrap();
             }
         }
     }

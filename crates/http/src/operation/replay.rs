@@ -44,6 +44,11 @@ pub(super) struct ReplayedForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     untold: Option<usize>,
+    /// Disguises that go on in chunks. How far they were the log does not say, so that the replay is not complete until they
+    /// are done or ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    unfinished: Vec<String>,
     /// Places of the log whose loss was accepted: what they told of is not known, so that the replay is not complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -131,12 +136,18 @@ impl Operation for Replay {
         } else {
             session.engine.missed().replay(&request)?
         };
+        let unfinished = session.engine.chunks().unfinished()?.into_iter();
+        let unfinished = unfinished.map(|id| id.to_string());
+        let is_left = |id: &String| !missed.iter().any(|it| it.key == *id);
+        let unfinished: Vec<String> = unfinished.filter(is_left).collect();
+        let is_known = strangers.is_none() && untold == 0 && unfinished.is_empty();
         let lost: Vec<LostForm> = context.reader.losses().map(LostForm::from).collect();
         let is_done = missed.iter().all(|it| it.outlook.reason().is_none());
         Ok(ReplayedForm {
-            complete: is_done && lost.is_empty() && strangers.is_none() && untold == 0,
+            complete: is_done && lost.is_empty() && is_known,
             of_other_databases: strangers,
             untold: (untold > 0).then_some(untold),
+            unfinished,
             lost,
             missed: missed.into_iter().map(MissedForm::from).collect(),
             entry: session.entry(),

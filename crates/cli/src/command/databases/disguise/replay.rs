@@ -33,6 +33,9 @@ struct ReplayedForm<'a> {
     of_other_databases: Option<usize>,
     #[serde(skip_serializing_if = "is_zero")]
     untold: usize,
+    /// Disguises that go on in chunks: how far they were is not in the log.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unfinished: &'a [String],
     /// Places of the log whose loss was accepted: what they told of is not known.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     lost: &'a [LostForm],
@@ -82,17 +85,23 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         time: SystemClock::new().now(),
     };
     let mut of_others = engine.missed();
-    let unknown = Unknown {
+    let mut unknown = Unknown {
+        unfinished: Vec::new(),
         strangers: of_others.strangers(request.told).map_err(refused)?,
         untold: of_others.untold(request.told).map_err(refused)?,
         lost: told.lost,
     };
     let (missed, entry, log) = if args.dry_run {
         let listed = engine.missed().list(&request).map_err(refused)?;
+        unknown.unfinished = unfinished(&mut engine, &listed)?;
         (listed, None, LogEnd::default())
     } else {
         let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
         let outcome = engine.missed().replay(&request).map_err(refused);
+        let outcome = outcome.and_then(|missed| {
+            unknown.unfinished = unfinished(&mut engine, &missed)?;
+            Ok(missed)
+        });
         recorded(engine, recorder, outcome)?
     };
     tell(args, &missed, &unknown, entry)?;
@@ -102,6 +111,14 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     } else {
         Status::Partial
     })
+}
+
+/// Returns the disguises that go on in chunks, but those that the list names.
+fn unfinished(engine: &mut AnyEngine, missed: &[MissingOperation]) -> Result<Vec<String>, Failure> {
+    let all = engine.chunks().unfinished().map_err(refused)?.into_iter();
+    let all = all.map(|id| id.to_string());
+    let is_left = |id: &String| !missed.iter().any(|it| it.key == *id);
+    Ok(all.filter(is_left).collect())
 }
 
 /// Opens the database. One that is not prepared is older than everything that the log tells of it,
@@ -150,6 +167,7 @@ const fn is_zero(count: &usize) -> bool {
 
 /// The parts of the past that this log does not tell of.
 struct Unknown {
+    unfinished: Vec<String>,
     strangers: Option<usize>,
     untold: usize,
     lost: Vec<LostForm>,
@@ -157,7 +175,8 @@ struct Unknown {
 
 impl Unknown {
     const fn is_nothing(&self) -> bool {
-        self.strangers.is_none() && self.untold == 0 && self.lost.is_empty()
+        let is_told = self.strangers.is_none() && self.untold == 0;
+        is_told && self.lost.is_empty() && self.unfinished.is_empty()
     }
 }
 
@@ -178,6 +197,7 @@ fn tell(
             missed: forms,
             of_other_databases: unknown.strangers,
             untold: unknown.untold,
+            unfinished: &unknown.unfinished,
             lost: &unknown.lost,
             entry,
         })?;
@@ -201,6 +221,12 @@ fn tell(
     }
     if !unknown.lost.is_empty() {
         output.line("operations in the lost places of the log, named above, are not known: compare the database with another record of them")?;
+    }
+    for id in &unknown.unfinished {
+        output.line(&format!(
+            "disguise {id} goes on in chunks, and how far it was the log does not say: rows that were hidden since the backup are in clear until it is done; \
+             go on with it, or end it: probity disguise resume --id {id}, cancel"
+        ))?;
     }
     for it in &forms {
         let key = if it.key.is_empty() { "-" } else { it.key };
