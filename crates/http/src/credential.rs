@@ -151,3 +151,70 @@ impl GivenForm {
         Ok(form)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Response;
+    use axum::response::IntoResponse as _;
+    use probity_disguise::database::Said;
+    use probity_disguise::{DatabaseError, DatabaseErrorKind, Error};
+
+    use super::*;
+
+    const LINE: &str = "probity-disguise-key-v1 of nobody";
+    const BYTES_MAX: usize = 4_096;
+
+    fn lost() -> DatabaseError {
+        DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message: "the connection was lost".to_owned(),
+            said: Said::default(),
+        }
+    }
+
+    fn document(answer: Response<Body>) -> serde_json::Value {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let body = to_bytes(answer.into_body(), BYTES_MAX);
+        let body = runtime.unwrap().block_on(body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// Nothing claimed that a new credential is answered when it is not known whether it is in force: without
+    /// it its person would be shut out by a commit that was done. No other refusal gives it.
+    #[test]
+    fn a_credential_that_may_be_in_force_is_answered() {
+        let doing = "committing";
+        let refusals = [
+            (Error::Unsettled(lost()), true),
+            (
+                Error::Database {
+                    doing,
+                    source: lost(),
+                },
+                false,
+            ),
+            (Error::AlreadyRegistered, false),
+        ];
+        for (error, is_given) in refusals {
+            let form = GivenForm {
+                key: Some(LINE.to_owned().into()),
+                token: None,
+                shares: Vec::new(),
+            };
+            let answer = Problem::from(error).or_given(Some(form)).into_response();
+            let document = document(answer);
+            assert_eq!(
+                document["credential"]["key"] == LINE,
+                is_given,
+                "{document}"
+            );
+            assert_eq!(
+                document["type"] == "urn:probity:problem:unsettled",
+                is_given
+            );
+            let remedy = document["remedy"].as_str().unwrap();
+            assert_eq!(remedy.contains("try which one fits"), is_given, "{remedy}");
+        }
+    }
+}
