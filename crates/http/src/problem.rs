@@ -191,7 +191,7 @@ pub(crate) const KINDS: [Said; 30] = [
         "other-log",
         "The database belongs to a log that this server does not write",
         StatusCode::CONFLICT,
-        "nothing was changed; serve it with the log that tells of it. Where that is gone for good, or this is a copy of another database: probity disguise separate --log NEW",
+        "nothing was changed; serve it with the log that tells of it. Where that is gone for good, or this is a copy of another database: probity disguise separate --log NEW. Where none ever told of it: probity disguise begin-log --log DIR",
     ),
     said(
         Kind::Slow,
@@ -442,7 +442,9 @@ impl From<Error> for Problem {
             Error::RecordsLost { .. } | Error::Unreadable { .. } | Error::DamagedRow { .. } => {
                 Kind::DatabaseFailed
             }
-            Error::OtherLog | Error::LogNeeded | Error::SameLog => Kind::OtherLog,
+            Error::OtherLog | Error::LogNeeded | Error::SameLog | Error::UnsaidLog => {
+                Kind::OtherLog
+            }
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,

@@ -39,6 +39,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
         ],
         0,
     );
+    place.begin_log();
     let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
     let before = place.rows();
     let (_, stderr) = place.run(&APPLY, 1);
@@ -54,6 +55,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     let (exported, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
     let told: Vec<Value> = exported
         .lines()
+        .skip(1)
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let actions: Vec<&str> = told

@@ -248,6 +248,7 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
         engine.chunks().begin(&request).unwrap().to_string()
     };
     let (id, stopped) = (begin(), begin());
+    place.begin_log();
     let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
     assert!(stderr.contains("give it again"), "{stderr}");
     assert!(stderr.contains(" --over FILE"), "{stderr}");

@@ -61,6 +61,11 @@ impl Place {
         connect(&self.url).unwrap()
     }
 
+    /// Says that the log is the first one of the database, in which something was done without.
+    pub(crate) fn begin_log(&self) {
+        self.run(&["disguise", "begin-log", "--log", "audit"], 0);
+    }
+
     pub(crate) fn rows(&self) -> Vec<String> {
         let mut database = self.database();
         let mut all = Vec::new();

@@ -28,6 +28,7 @@ fn a_migration_reaches_the_rows_that_are_disguised() {
         "--log",
         "audit",
     ];
+    place.begin_log();
     let updates = place.json(&update, 0);
     assert_eq!(updates["updates"][0], "0001 loud names");
     assert_eq!(updates["entry"]["stream"], "default");
@@ -143,6 +144,7 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     let (_, stderr) = place.run(&wrong, 1);
     assert!(stderr.contains("the credential does not fit"), "{stderr}");
     let id = applied["id"].as_str().unwrap();
+    place.begin_log();
     place.run(
         &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
         0,

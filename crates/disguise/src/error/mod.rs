@@ -212,6 +212,12 @@ pub enum Error {
         "this database is recorded in a log, and this operation would be missing there; a replay after a restore would bring back what it hides or forgets"
     )]
     LogNeeded,
+    /// Operations of the database were done without a log, and nothing says that the one at hand is its
+    /// first: the database may be a backup of one that another log tells of since.
+    #[error(
+        "operations were done in this database of which no log tells, and nothing says that this log is the one of what is done since: it may be a backup of a database that another log tells of"
+    )]
+    UnsaidLog,
     /// A database is to be made another one in the log that tells of it.
     #[error(
         "the log tells of this database already, and would not tell the new one from a backup of it"
@@ -328,6 +334,7 @@ impl Error {
             | Self::OtherLog
             | Self::LogNeeded
             | Self::SameLog
+            | Self::UnsaidLog
             | Self::OverNeeded
             | Self::Damaged(_)
             | Self::Forged

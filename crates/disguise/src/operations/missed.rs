@@ -11,7 +11,7 @@ use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_lives::WAITS;
 use super::replay_obstacles::{Ending, Ground, end, ending};
-use super::separate::{SEPARATE, database_names};
+use super::separate::{SEPARATE, database_names, note_log_of};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -86,6 +86,12 @@ impl Replayability {
             Self::Possible | Self::Done => None,
         }
     }
+}
+
+/// Returns whether the log tells of anything in the database with these names.
+fn has_any(told: &[LoggedOperation], names: [&str; 2]) -> bool {
+    told.iter()
+        .any(|it| names.iter().any(|name| it.is_of(name)))
 }
 
 /// Returns whether the log tells of what was done in the database with these names under another one:
@@ -199,6 +205,12 @@ impl<D: Database> Missed<'_, D> {
     /// refused for one operation is in the answer.
     pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
         self.transactions.refresh()?;
+        let told = request.told;
+        self.transactions.tried_in_one(|open| {
+            note_log_of(open, |names: [&str; 2]| {
+                has_any(told, names) && !has_other_life(told, names)
+            })
+        })?;
         let replay = self
             .transactions
             .transaction(|open| Replay::new(open, request))?;

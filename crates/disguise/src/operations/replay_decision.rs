@@ -13,7 +13,7 @@ use super::replay_keys::Changed;
 use super::replay_lives::{Going, WAITS, going};
 use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
-use super::separate::database_names;
+use super::separate::{BEGIN_LOG, database_names};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -249,8 +249,8 @@ impl<'a> Replay<'a> {
             "disguise.update" => no(
                 "its mapping is not in the log: record it again after its migration, and replay then what came after it",
             ),
-            // The next sweep destroys what has ended, whatever the log says.
-            "disguise.expire" => Ok(ReplayAction::Nothing),
+            // The next sweep destroys what has ended, whatever the log says, and the replay notes the log.
+            "disguise.expire" | BEGIN_LOG => Ok(ReplayAction::Nothing),
             _ => no("nothing is known of such an operation"),
         }
     }

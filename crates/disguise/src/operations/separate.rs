@@ -1,20 +1,46 @@
-//! The database as a log knows it, and copies that are others.
+//! The database as a log knows it: its first log, and copies that are others.
 
 use probity_format::Timestamp;
 
 use super::engine::Engine;
 use crate::database::Database;
 use crate::error::Error;
-use crate::records::settings::{self, Identity};
+use crate::records::identity::{self, Identity};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::operation;
 use crate::transaction::payload::Payload;
 use crate::transaction::transactions::Transactions;
 
+/// The action of an entry that tells that a log is the first one of a database.
+pub(super) const BEGIN_LOG: &str = "disguise.begin-log";
 /// The action of an entry that tells of a separation.
 pub(super) const SEPARATE: &str = "disguise.separate";
 
 impl<D: Database> Engine<D> {
+    /// Notes the log of the sink at hand as the one in which this database is told of, where operations
+    /// were done without any: somebody says so, for a backup of that time does not tell which log told of
+    /// it since. Where the log tells of it, [`Missed::replay`](crate::Missed::replay) notes it by
+    /// itself.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`], [`Error::Database`], [`Error::Audit`]; [`Error::LogNeeded`] without a
+    /// sink, [`Error::OtherLog`] where another log is noted.
+    pub fn begin_log(&mut self, time: Timestamp) -> Result<(), Error> {
+        let asked = OperationRequest::new(BEGIN_LOG, String::new(), None, time);
+        self.transactions.operation_of_all(&asked, |open| {
+            let log = open.naming().log()?;
+            if !open.has_sink() || log.is_none() {
+                return Err(Error::LogNeeded);
+            }
+            let told = Identity::read(&mut open.database)?;
+            if told.has_several_logs() {
+                return Err(Error::OtherLog);
+            }
+            told.put_said_log(&mut open.database, log.as_ref())?;
+            open.done(&asked, Payload::new())
+        })
+    }
+
     /// Makes another database of this one for every log: what entries tell of the one before is not
     /// this one's from then on. It is for a copy that goes on beside its original, and for a
     /// database whose log is gone; the sink at hand is that of its log from then on, and is another
@@ -39,11 +65,26 @@ impl<D: Database> Engine<D> {
             }
             told.put_former_log(&mut open.database)?;
             let former = told.name(&told.salt);
-            settings::put_history(&mut open.database)?;
+            identity::put_history(&mut open.database)?;
             operation::remove_logged(&mut open.database)?;
             open.done(&asked, Payload::new().with("former", former))
         })
     }
+}
+
+/// Notes the log at hand as that of the database, where operations were done without any and this one
+/// tells of others.
+pub(super) fn note_log_of<D: Database>(
+    open: &mut Transactions<D>,
+    is_told: impl Fn([&str; 2]) -> bool,
+) -> Result<(), Error> {
+    let [whole, own] = database_names(open)?;
+    if open.has_sink() && is_told([&whole, &own]) {
+        let log = open.naming().log()?;
+        let told = Identity::read(&mut open.database)?;
+        told.put_said_log(&mut open.database, log.as_ref())?;
+    }
+    Ok(())
 }
 
 /// Returns the names in entries of the database and of its tenant; refuses another log than the one

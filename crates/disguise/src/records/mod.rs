@@ -13,6 +13,7 @@ pub(crate) mod forgotten;
 pub mod fuzz;
 pub(crate) mod hold;
 pub(crate) mod holder;
+pub(crate) mod identity;
 pub(crate) mod installation;
 pub(crate) mod locator;
 pub(crate) mod name;

@@ -22,6 +22,11 @@ pub(crate) fn record_name(salt: &[u8], id: &[u8]) -> [u8; NAME_BYTES] {
     short(b"record", &[salt, id])
 }
 
+/// Returns the check of the value of a setting, by which a damaged one is found out.
+pub(crate) fn setting_check(salt: &[u8], setting: &[u8], value: &[u8]) -> [u8; NAME_BYTES] {
+    short(b"setting", &[salt, setting, value])
+}
+
 pub(crate) fn name(label: &[u8], parts: &[&[u8]]) -> String {
     digits(&short(label, parts))
 }

@@ -12,6 +12,11 @@ use crate::records::name::digits;
 
 /// Bytes of a name.
 const NAME_BYTES: usize = 16;
+/// Bytes of the name of a log.
+pub(crate) const LOG_NAME_BYTES: usize = 16;
+
+/// The name of a log in a database.
+pub(crate) type LogName = [u8; LOG_NAME_BYTES];
 
 /// The key of the names of people in the entries of a log. It is derived from the key of the log.
 /// The names reveal nothing to a reader of the database with its salt, and nothing to a reader of
@@ -44,8 +49,8 @@ impl SubjectKey {
 
 /// The names of a log in a database.
 pub(crate) struct LogNames {
-    pub(crate) present: [u8; NAME_BYTES],
-    pub(crate) former: [u8; NAME_BYTES],
+    pub(crate) present: LogName,
+    pub(crate) former: LogName,
 }
 
 /// The names of people in the current log.

@@ -12,8 +12,11 @@ use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::day::Day;
-use crate::records::refusal;
-use crate::records::settings::{self, Identity};
+use crate::records::identity::Identity;
+use crate::records::{refusal, settings};
+
+/// The action of a registration, after which the first log may be named still: nothing is hidden yet.
+const REGISTER: &str = "disguise.register";
 
 /// An operation that the transaction at hand notes, and that the log, if there is one, was told of
 /// as done before it was.
@@ -83,10 +86,16 @@ impl<D: Database> Transactions<D> {
         if self.sink.is_some() {
             let log = self.naming.log()?;
             told.refuse_other_log(log.as_ref())?;
+            if asked.changes() {
+                told.refuse_unsaid_log(log.as_ref())?;
+            }
             let has_logged = told.may_have_log() && operation::has_logged(&mut self.database)?;
             told.put_log(&mut self.database, log.as_ref(), has_logged)?;
         } else if told.has_log() {
             return Err(Error::LogNeeded);
+        } else if asked.action != REGISTER && told.may_have_log() {
+            let has_logged = operation::has_logged(&mut self.database)?;
+            told.put_untold(&mut self.database, has_logged)?;
         }
         let name = told.name(&salt);
         let day = self.sink.is_none().then(|| Day::of(asked.time));

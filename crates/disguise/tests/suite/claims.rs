@@ -51,6 +51,9 @@ macro_rules! for_every_claim {
             an_account_whose_id_means_nobody_is_refused_by_name
             a_database_is_told_of_in_one_log
             what_a_copy_forgot_is_not_replayed_in_the_original
+            a_database_that_had_no_log_takes_none_of_which_nobody_says_that_it_is_its
+            a_damaged_name_of_a_log_is_named
+            a_log_that_was_named_by_its_key_alone_is_narrowed_by_the_first_operation
             nothing_is_hidden_in_chunks_after_the_end
             what_is_due_after_its_end_is_not_scheduled
             a_locator_that_is_there_twice_leads_to_one_record

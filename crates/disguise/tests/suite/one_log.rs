@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use probity_disguise::{Credential, Error, ReplayRequest, SecretKey, SubjectKey, Value};
+use probity_disguise::{Credential, Engine, Error, ReplayRequest, SecretKey, SubjectKey, Value};
 
 use super::forum::*;
 use super::replay::{Station, station};
@@ -22,6 +22,35 @@ impl Station {
     fn tell_in(&mut self, log: &str) {
         let key = SubjectKey::of_log(log.as_bytes());
         self.forum.engine.set_subject_key(Arc::new(key));
+    }
+
+    /// Tells of what follows in one of several logs that have this key.
+    fn tell_in_log_of(&mut self, key: &str, identity: &str) {
+        let key = SubjectKey::of_log(key.as_bytes()).in_log(identity.as_bytes());
+        self.forum.engine.set_subject_key(Arc::new(key));
+    }
+
+    /// Lets operations be told of in no log.
+    fn tell_nobody(&mut self) {
+        let database = self.forum.database.boxed();
+        self.forum.engine = Engine::stored(database).unwrap();
+    }
+
+    fn setting(&mut self, name: &str) -> Vec<u8> {
+        let name = Value::Bytes(name.as_bytes().to_vec());
+        let settings = self.settings();
+        let row = settings.into_iter().find(|row| row.first() == Some(&name));
+        match row.as_deref() {
+            Some([_, Value::Bytes(value)]) => value.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put_setting(&mut self, name: &str, value: &[u8]) {
+        let [name, value] = [name.as_bytes(), value].map(|it| Value::Bytes(it.to_vec()));
+        let sql = "UPDATE probity_settings SET value = ? WHERE name = ?";
+        let database = self.forum.engine.database();
+        assert_eq!(database.execute(sql, &[value, name]).unwrap(), 1);
     }
 
     fn settings(&mut self) -> Vec<Vec<Value>> {
@@ -110,4 +139,125 @@ pub(crate) fn what_a_copy_forgot_is_not_replayed_in_the_original() {
     assert_eq!(station.misses().unwrap(), 0);
     assert!(station.forum.reveal(1, gone.id).is_complete());
     station.forum.assert_as_before();
+}
+
+/// Operations were done without a log, and one was named later. A backup from before was bound by whichever
+/// log was named first, and what the other one told of was never done again: nothing but its log, or somebody
+/// who says so, binds it now.
+pub(crate) fn a_database_that_had_no_log_takes_none_of_which_nobody_says_that_it_is_its() {
+    for is_told in [true, false] {
+        let mut station = station();
+        station.tell_nobody();
+        let gone = station.apply(BLANK, Some(1));
+        station.back_up();
+        let settings = station.settings();
+        let key = SecretKey::from_bytes(*station.forum.keys[&1].expose());
+        let credential = Credential::Key(&key);
+        // Nothing says that the log is the first one of the database.
+        station.tell_again();
+        station.tell_in("one");
+        let before = station.forum.everything();
+        let refused = station
+            .forum
+            .engine
+            .forget(&ONE, &credential, gone.id, time());
+        assert!(matches!(refused, Err(Error::UnsaidLog)), "{refused:?}");
+        assert_eq!(station.forum.everything(), before);
+        station.forum.engine.begin_log(time()).unwrap();
+        station.forget(1, Some(gone.id));
+        // A backup from before is as it was.
+        station.restore();
+        station.set(&settings);
+        station.tell_in("two");
+        let told = station.told.borrow().clone();
+        station.told.borrow_mut().clear();
+        assert_eq!(station.misses().unwrap(), 0);
+        let refused = station
+            .forum
+            .engine
+            .forget(&ONE, &credential, gone.id, time());
+        assert!(matches!(refused, Err(Error::UnsaidLog)), "{refused:?}");
+        if is_told {
+            // The log tells of it.
+            *station.told.borrow_mut() = told;
+            station.tell_in("one");
+            assert_eq!(station.misses().unwrap(), 2);
+            assert_eq!(station.misses().unwrap(), 0);
+            station.tell_in("two");
+            of_another(station.forum.engine.begin_log(time()));
+            of_another(station.misses());
+        } else {
+            // It is another database, whatever was told of the one that it was.
+            station.forum.engine.separate(time()).unwrap();
+            station.forget(1, Some(gone.id));
+        }
+    }
+}
+
+/// A setting that names the logs of before was damaged, and counted as another log: a copy was made
+/// another database in the log of its original. The setting is named instead.
+pub(crate) fn a_damaged_name_of_a_log_is_named() {
+    let mut station = station();
+    station.tell_in("one");
+    station.apply(BLANK, Some(1));
+    station.tell_in("two");
+    station.forum.engine.separate(time()).unwrap();
+    station.tell_in("three");
+    station.forum.engine.separate(time()).unwrap();
+    for setting in ["former logs", "log", "history"] {
+        let whole = station.setting(setting);
+        let mut changed = whole.clone();
+        if let Some(first) = changed.first_mut() {
+            *first ^= 1;
+        }
+        let cut = whole.get(..whole.len() - 1).unwrap();
+        for damaged in [&changed[..], cut] {
+            // Any number may be that of the history.
+            if setting == "history" && damaged.len() == whole.len() {
+                continue;
+            }
+            station.put_setting(setting, damaged);
+            station.tell_in("one");
+            for outcome in [
+                station.forum.engine.separate(time()).map(drop),
+                station.misses().map(drop),
+            ] {
+                match outcome {
+                    Err(Error::DamagedRow { row, .. }) => assert_eq!(row, setting),
+                    other => panic!("{setting}: {other:?}"),
+                }
+            }
+        }
+        station.put_setting(setting, &whole);
+    }
+    for log in ["one", "two", "three"] {
+        station.tell_in(log);
+        let same = station.forum.engine.separate(time());
+        assert!(matches!(same, Err(Error::SameLog)), "{log}: {same:?}");
+    }
+}
+
+/// A database of a program before named its log by the key alone, and took every log of that key for it.
+/// The first operation that the log tells of narrows it.
+pub(crate) fn a_log_that_was_named_by_its_key_alone_is_narrowed_by_the_first_operation() {
+    let mut station = station();
+    // As a program before named it, without a check.
+    station.tell_in("a key");
+    station.apply(BLANK, Some(1));
+    let named = station.setting("log");
+    station.put_setting("log", named.get(..16).unwrap());
+    station.tell_in_log_of("another key", "one");
+    of_another(station.misses());
+    station.tell_in_log_of("a key", "one");
+    assert_eq!(station.misses().unwrap(), 0);
+    station.apply(BLANK, Some(2));
+    station.tell_in_log_of("a key", "two");
+    of_another(station.misses());
+    // A copy has another log of the same key.
+    station.forum.engine.separate(time()).unwrap();
+    station.apply(BLANK, Some(3));
+    station.tell_in_log_of("a key", "one");
+    of_another(station.misses());
+    let same = station.forum.engine.separate(time());
+    assert!(matches!(same, Err(Error::SameLog)), "{same:?}");
 }

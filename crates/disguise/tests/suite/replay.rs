@@ -56,44 +56,15 @@ pub(super) struct Station {
 }
 
 pub(super) fn station() -> Station {
-    let mut forum = forum();
-    let told: Rc<RefCell<Vec<LoggedOperation>>> = Rc::default();
-    let texts: Rc<RefCell<Vec<String>>> = Rc::default();
-    let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
-    let names = Rc::new(Cell::new(usize::MAX));
-    let named = Rc::clone(&names);
-    let keyless: Rc<Cell<bool>> = Rc::default();
-    let is_keyless = Rc::clone(&keyless);
-    forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-        let mut payload = serde_json::from_slice(entry.payload).unwrap_or_default();
-        cut_names(&mut payload, named.get());
-        if is_keyless.get()
-            && entry.action == "disguise.forget"
-            && let Some(facts) = payload.as_object_mut()
-        {
-            facts.remove("public_key");
-        }
-        let payload = payload.to_string();
-        let entry = Entry {
-            payload: payload.as_bytes(),
-            ..*entry
-        };
-        seen.borrow_mut().extend(LoggedOperation::of(&entry));
-        let payload = String::from_utf8(entry.payload.to_vec())?;
-        let subjects: Vec<&str> = entry.subjects.iter().collect();
-        written
-            .borrow_mut()
-            .push(format!("{} {subjects:?} {payload}", entry.action));
-        Ok(())
-    }));
     let mut station = Station {
-        forum,
-        told,
-        texts,
-        names,
-        keyless,
+        forum: forum(),
+        told: Rc::default(),
+        texts: Rc::default(),
+        names: Rc::new(Cell::new(usize::MAX)),
+        keyless: Rc::default(),
         backup: Vec::new(),
     };
+    station.tell_again();
     station.back_up();
     station
 }
@@ -111,6 +82,35 @@ fn cut_names(payload: &mut serde_json::Value, most: usize) {
 }
 
 impl Station {
+    /// Lets the engine tell of its operations.
+    pub(super) fn tell_again(&mut self) {
+        let (seen, written) = (Rc::clone(&self.told), Rc::clone(&self.texts));
+        let (named, is_keyless) = (Rc::clone(&self.names), Rc::clone(&self.keyless));
+        let sink = move |entry: &Entry<'_>| {
+            let mut payload = serde_json::from_slice(entry.payload).unwrap_or_default();
+            cut_names(&mut payload, named.get());
+            if is_keyless.get()
+                && entry.action == "disguise.forget"
+                && let Some(facts) = payload.as_object_mut()
+            {
+                facts.remove("public_key");
+            }
+            let payload = payload.to_string();
+            let entry = Entry {
+                payload: payload.as_bytes(),
+                ..*entry
+            };
+            seen.borrow_mut().extend(LoggedOperation::of(&entry));
+            let payload = String::from_utf8(entry.payload.to_vec())?;
+            let subjects: Vec<&str> = entry.subjects.iter().collect();
+            written
+                .borrow_mut()
+                .push(format!("{} {subjects:?} {payload}", entry.action));
+            Ok(())
+        };
+        self.forum.engine.set_sink(Box::new(sink));
+    }
+
     pub(super) fn cut_names_to(&self, most: usize) {
         self.names.set(most);
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use probity_disguise::KeptReason;
 
 use super::forum::*;
-use super::statements::statements;
+use super::statements::{statements, work_without_a_log};
 
 /// Both columns of all labels.
 const BOTH: &str = r#"{"labels": [
@@ -34,6 +34,7 @@ fn labels(forum: &mut Forum) -> BTreeSet<String> {
 pub(crate) fn columns_of_the_same_rows_leave_and_return_by_one_statement() {
     let mut forum = labelled();
     let before = labels(&mut forum);
+    work_without_a_log(&mut forum);
     let (applied, taken) = statements(&mut forum, |it| it.apply(BOTH, Some(1), false));
     let applied = applied.unwrap();
     assert_eq!(applied.rows["labels"], 6);

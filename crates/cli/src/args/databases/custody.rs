@@ -150,12 +150,34 @@ pub struct Cancel {
 
 /// Gives a copied database, or one whose log is lost, an identity of its own.
 ///
-/// From then on entries about the original are not replayed here, nor those about this one there. The log named is this one's; it may be
-/// the same one. Earlier backups belong to the original: make one afterwards. People, records and credentials stay as they are.
+/// From then on entries about the original are not replayed here, nor those about this one there. The log named is this one's, and not the
+/// original's. Earlier backups belong to the original: make one afterwards. People, records and credentials stay as they are.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise separate --db sqlite:staging.db --log staging")]
 pub struct Separate {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// The log that takes the entry, and those of this database from now on.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// The attribution of the entry: who asked, and what for.
+    #[command(flatten)]
+    pub attribution: Attribution,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Notes the log of a database in which something was done without any.
+///
+/// A backup of a database that was told of in no log looks the same whichever log tells of it since, so that no command takes the first one
+/// that is named. Say here which one it is, where no log ever told of the database; where one does, replay that one instead.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise begin-log --db sqlite:app.db --log audit")]
+pub struct BeginLog {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,

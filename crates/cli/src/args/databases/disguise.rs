@@ -7,7 +7,8 @@ use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Share, Suite};
 use probity_log::StreamName;
 
 use super::custody::{
-    Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Separate, Span, Sweep, parse_span,
+    BeginLog, Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Separate, Span, Sweep,
+    parse_span,
 };
 use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName, Unregister};
 
@@ -64,6 +65,7 @@ pub enum DisguiseCommand {
     Decay(Decay),
     Replay(Replay),
     Separate(Separate),
+    BeginLog(BeginLog),
     Update(Update),
 }
 

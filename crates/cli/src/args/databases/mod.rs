@@ -10,8 +10,8 @@ mod subject;
 use clap::Subcommand;
 
 pub use self::custody::{
-    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled, Separate,
-    Span, Sweep,
+    AuthorityChoice, BeginLog, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled,
+    Separate, Span, Sweep,
 };
 pub use self::disguise::{
     Apply, Attribution, Check, CheckReceipt, DatabaseChoice, Description, Disguise,

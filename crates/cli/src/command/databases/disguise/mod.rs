@@ -62,6 +62,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Decay(args) => decay::decay(args, environment),
         DisguiseCommand::Replay(args) => replay::replay(args, environment),
         DisguiseCommand::Separate(args) => separate::separate(args, environment),
+        DisguiseCommand::BeginLog(args) => separate::begin_log(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }
@@ -87,6 +88,7 @@ pub(crate) const fn log_of(command: &DisguiseCommand) -> Option<&LogChoice> {
         DisguiseCommand::Decay(args) => &args.log,
         DisguiseCommand::Replay(args) => &args.log,
         DisguiseCommand::Separate(args) => &args.log,
+        DisguiseCommand::BeginLog(args) => &args.log,
         DisguiseCommand::Update(args) => &args.log,
         _ => return None,
     })
@@ -261,6 +263,9 @@ fn remedy_of(error: &Error) -> Option<&'static str> {
         ),
         Error::SameLog => Some(
             "begin a log for the copy and name it: probity init DIR, then --log DIR; nothing was changed",
+        ),
+        Error::UnsaidLog => Some(
+            "where this is a backup of a database that a log tells of, replay that log: probity disguise replay --log DIR; where none ever did, say so: probity disguise begin-log --log DIR; nothing was changed",
         ),
         Error::OtherLog => Some(
             "name that log with --log; if it is lost, or this is a copy of another database, give this one an identity and a log of its own: probity disguise separate --log NEW; nothing was changed",
