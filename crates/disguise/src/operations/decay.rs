@@ -25,6 +25,11 @@ use crate::statements::table::{insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::transactions::Transactions;
 
+/// Bytes of the mark of a person who decayed.
+const MARK_BYTES: usize = 16;
+/// Bytes of each half of it.
+const HALF_BYTES: usize = 8;
+
 /// A request of [`Decay::apply`].
 pub struct DecayRequest<'a> {
     /// The disguise that is applied to each inactive person.
@@ -186,14 +191,7 @@ pub(super) fn note_state<D: Database>(
     spec: &Spec,
     user: &Value,
 ) -> Result<(), Error> {
-    let (_, live) = open.application.described()?;
-    let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
-    let users = live.table(&table).map(|table| &table.catalog.columns);
-    let all: Vec<String> = users
-        .into_iter()
-        .flatten()
-        .map(|column: &Column| column.name.clone())
-        .collect();
+    let (table, id, all) = users_columns(open)?;
     let database = &mut open.database;
     let salt = settings::salt(database)?;
     let key = [vec![user.clone()]];
@@ -203,6 +201,44 @@ pub(super) fn note_state<D: Database>(
         insert_all(database, DECAYED, &["mark"], &mark)?;
     }
     Ok(())
+}
+
+/// Forgets the state of the row of `user`, of whom nothing is hidden any more: the person counts as
+/// inactive as before, whichever decay it was.
+pub(super) fn forget_state<D: Database>(
+    open: &mut Transactions<D>,
+    user: &Value,
+) -> Result<(), Error> {
+    let (table, id, all) = users_columns(open)?;
+    let database = &mut open.database;
+    let salt = settings::salt(database)?;
+    let key = [vec![user.clone()]];
+    for row in select_keys(database, &table, &all, &[id], &key)? {
+        let first = of_row(&salt, &row);
+        // The marks of a row begin alike.
+        let last = [first.as_slice(), &[u8::MAX; MARK_BYTES]].concat();
+        let between = [Value::Bytes(first), Value::Bytes(last)];
+        let sql = format!("DELETE FROM {DECAYED} WHERE mark > ? AND mark < ?");
+        database
+            .execute(&sql, &between)
+            .doing("forgetting a decay")?;
+    }
+    Ok(())
+}
+
+/// Returns the users table, its column with the ids, and all of its columns.
+fn users_columns<D: Database>(
+    open: &Transactions<D>,
+) -> Result<(String, String, Vec<String>), Error> {
+    let (_, live) = open.application.described()?;
+    let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
+    let users = live.table(&table).map(|table| &table.catalog.columns);
+    let all: Vec<String> = users
+        .into_iter()
+        .flatten()
+        .map(|column: &Column| column.name.clone())
+        .collect();
+    Ok((table, id, all))
 }
 
 /// Returns the people whom the condition selects, and those among them to whom it applies.
@@ -223,12 +259,18 @@ fn page<D: Database>(
     let salt = settings::salt(database)?;
     let registered = registry::principals(database, &names)?;
     let held = Held::all(database)?;
-    let marks: Vec<Vec<Value>> = rows
+    let marks: Vec<[Vec<Value>; 2]> = rows
         .iter()
-        .map(|row| vec![mark(&salt, request.spec, row)])
+        .map(|row| {
+            let marks = [
+                mark(&salt, request.spec, row),
+                former_mark(&salt, request.spec, row),
+            ];
+            marks.map(|mark| vec![mark])
+        })
         .collect();
     let (column, by) = (["mark".to_owned()], ["mark".to_owned()]);
-    let known = select_keys(database, DECAYED, &column, &by, &marks)?;
+    let known = select_keys(database, DECAYED, &column, &by, &marks.concat())?;
     let mut decayed = Decayed::default();
     let full = u32::try_from(rows.len()).is_ok_and(|count| count >= request.page);
     decayed.next = ids.last().filter(|_last| full).cloned();
@@ -239,7 +281,7 @@ fn page<D: Database>(
             // A placeholder cannot have been active.
             Some((_, standing)) if !standing.is_person() => continue,
             Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
-            Some(_) if known.contains(mark) => &mut decayed.before,
+            Some(_) if mark.iter().any(|it| known.contains(it)) => &mut decayed.before,
             Some(_) => {
                 candidates.push(id);
                 &mut decayed.people
@@ -297,12 +339,36 @@ fn chosen<D: Database>(
     Ok((all, rows))
 }
 
-/// Returns a hash of a row of the users table in its present state and of the specification.
+/// Returns a hash of a row of the users table in its present state, and then one of it and of the
+/// specification.
 fn mark(salt: &[u8], spec: &Spec, row: &[Value]) -> Value {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise decay of a row\0");
+    hash.update(salt);
+    hash.update(Sha256::digest(&spec.text));
+    hash.update(encoded(row));
+    let half = hash.finalize();
+    let half = half.iter().copied().take(HALF_BYTES);
+    let mut mark = of_row(salt, row);
+    mark.extend(half);
+    Value::Bytes(mark)
+}
+
+/// Returns the first half of the marks of a row.
+fn of_row(salt: &[u8], row: &[Value]) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise decayed row\0");
+    hash.update(salt);
+    hash.update(encoded(row));
+    hash.finalize().iter().copied().take(HALF_BYTES).collect()
+}
+
+/// Returns the mark that programs before stored: a reveal does not find it.
+fn former_mark(salt: &[u8], spec: &Spec, row: &[Value]) -> Value {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise decay\0");
     hash.update(salt);
     hash.update(Sha256::digest(&spec.text));
     hash.update(encoded(row));
-    Value::Bytes(hash.finalize().iter().copied().take(16).collect())
+    Value::Bytes(hash.finalize().iter().copied().take(MARK_BYTES).collect())
 }

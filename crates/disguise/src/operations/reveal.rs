@@ -7,7 +7,7 @@ use probity_format::Timestamp;
 use super::engine::Engine;
 use super::left_out::{Whose, leave_out};
 use super::options::Options;
-use super::{accounts, concern, holders};
+use super::{accounts, concern, decay, holders};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -134,6 +134,7 @@ impl<D: Database> Reveal<'_, D> {
             updates: recorded,
             intent,
             registered,
+            has_decayed,
         } = RevealContext::read(&mut self.open.database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
         let claim = Claim {
@@ -154,6 +155,7 @@ impl<D: Database> Reveal<'_, D> {
             Some(Whose::User(_)) | None => Vec::new(),
         };
         let ended = self.ended(&salt, (user, reach), request)?;
+        let is_last = !reach.hides_beside(request.id);
         let (catalog, live) = self.open.application.described()?;
         let person = (user.principal(), holder.public().clone());
         let work = Revealer::new(Inputs {
@@ -180,6 +182,9 @@ impl<D: Database> Reveal<'_, D> {
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
         leave_out(&mut self.open.database, request.id, whose, &marked, mark)?;
+        if has_decayed && is_last && revealed.found && revealed.is_complete() {
+            decay::forget_state(self.open, user)?;
+        }
         let destroyed = name::records(&salt, &destroyed);
         self.open
             .done(asked, payload(&revealed, &holder).destroying(&destroyed))?;

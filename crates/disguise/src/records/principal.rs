@@ -161,6 +161,15 @@ impl Reach {
         locators.any(|it| it.changes && it.origin.disguise == id.0)
     }
 
+    /// Returns whether anything else than this disguise hides something of the person.
+    pub(crate) fn hides_beside(&self, id: DisguiseId) -> bool {
+        let mut others = self.bags.iter();
+        others.any(|it| {
+            let locator = &it.found.locator;
+            (locator.changes || it.is_damaged) && locator.origin.disguise != id.0
+        })
+    }
+
     /// Returns those that existed before a disguise, of which chunks may have made some.
     pub(crate) fn present_before(&self, id: DisguiseId) -> Vec<Value> {
         let mut made = BTreeSet::new();

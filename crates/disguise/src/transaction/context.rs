@@ -24,6 +24,7 @@ const INTENT: i64 = 3;
 const ROW: i64 = 4;
 const SALT_MARKED: i64 = 5;
 const SHAPE: i64 = 6;
+const DECAY: i64 = 7;
 
 /// A disguise stands on this.
 pub(crate) struct ApplyContext {
@@ -117,6 +118,8 @@ pub(crate) struct RevealContext {
     pub(crate) intent: Option<Intent>,
     /// The key with which somebody is registered under the id of the user, if anybody is.
     pub(crate) registered: Option<PublicKey>,
+    /// A decay was applied to somebody.
+    pub(crate) has_decayed: bool,
 }
 
 impl RevealContext {
@@ -130,6 +133,7 @@ impl RevealContext {
         question.ask_registration(database, user);
         let sql = format!("SELECT {INTENT}, id, what, 0 FROM {INTENTS} WHERE id = ?");
         question.ask(&sql, &[key]);
+        question.ask_decayed();
         let mut answer = question.put(database)?;
         let intent = answer.intent.as_deref().map(Intent::decode);
         Ok(Self {
@@ -140,6 +144,7 @@ impl RevealContext {
                 Some((key, standing)) => Some(own_registration(&key, standing)?.0),
                 None => None,
             },
+            has_decayed: answer.has_decayed,
         })
     }
 }
@@ -160,6 +165,7 @@ struct Answer {
     registrations: Vec<(Vec<u8>, i64)>,
     intent: Option<Vec<u8>>,
     has_row: bool,
+    has_decayed: bool,
 }
 
 impl Question {
@@ -206,6 +212,16 @@ impl Question {
         self.ask(&sql, &parameters);
     }
 
+    /// Asks whether a decay was applied to anybody.
+    fn ask_decayed(&mut self) {
+        let sql = format!(
+            "SELECT {DECAY}, name, value, 0 FROM {SETTINGS} WHERE name = ? AND EXISTS (SELECT 1 FROM {DECAYED} WHERE mark <= ? OR mark >= ?)"
+        );
+        let parameters = [&[SALT], SALT_MARKS.as_slice()].concat();
+        let parameters: Vec<Value> = parameters.iter().map(|it| bytes(it)).collect();
+        self.ask(&sql, &parameters);
+    }
+
     fn put(&self, database: &mut dyn TenantConnection) -> Result<Answer, Error> {
         let rows = database.query(&self.sql, &self.parameters);
         let mut answer = Answer::default();
@@ -229,6 +245,7 @@ impl Question {
                 HOLD => drop(answer.held.insert(name)),
                 REGISTRATION => answer.registrations.push((value, number)),
                 ROW => answer.has_row = true,
+                DECAY => answer.has_decayed = true,
                 _ => answer.intent = Some(value),
             }
         }

@@ -320,6 +320,7 @@ macro_rules! for_every_claim {
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back
             whoever_stays_in_the_table_is_taken_again_only_after_a_change
+            whoever_came_back_from_a_decay_decays_again
             whoever_is_not_inactive_any_more_does_not_decay
             whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay
             whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_next

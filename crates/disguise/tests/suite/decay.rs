@@ -106,6 +106,34 @@ pub(crate) fn whoever_stays_in_the_table_is_taken_again_only_after_a_change() {
     assert_eq!(applied(&run(&mut forum, BLANK)), 1);
 }
 
+/// Whoever decayed, stayed in the users table and came back was left out by every run from then on,
+/// unless the application changed the row. Once nothing of theirs is hidden they count as before.
+pub(crate) fn whoever_came_back_from_a_decay_decays_again() {
+    let mut forum = forum();
+    forum.sql("UPDATE users SET karma = 1 WHERE id = 1");
+    let before = forum.everything();
+    for _ in 0..2 {
+        let first = run(&mut forum, BLANK);
+        let second = run(&mut forum, GROUPED);
+        let [first, second] = [first, second].map(|pages| {
+            assert_eq!(applied(&pages), 1);
+            pages
+                .iter()
+                .flat_map(|page| &page.applied)
+                .next()
+                .unwrap()
+                .id
+        });
+        // What another decay hides stays hidden.
+        assert!(forum.reveal(1, second).is_complete());
+        for spec in [BLANK, GROUPED] {
+            assert_eq!(applied(&run(&mut forum, spec)), 0);
+        }
+        assert!(forum.reveal(1, first).is_complete());
+        assert_eq!(forum.everything(), before);
+    }
+}
+
 pub(crate) fn whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_next() {
     let mut forum = forum();
     forum.sql("UPDATE users SET karma = 1 WHERE id IN (1, 2, 3)");
