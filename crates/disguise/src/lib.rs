@@ -1,6 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+// Files of the tests name the crate.
+#[cfg(test)]
+extern crate self as probity_disguise;
+
 mod crypto;
 pub mod database;
 mod error;

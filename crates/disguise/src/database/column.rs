@@ -110,7 +110,8 @@ impl Column {
     /// zeros in front, or with the few that are sure.
     pub(crate) fn shows_other_digits(&self) -> bool {
         let kind = self.kind().to_ascii_lowercase();
-        kind.starts_with("float") || kind.starts_with("double(") || kind.ends_with("zerofill")
+        let others = ["float", "double(", "year"];
+        others.iter().any(|it| kind.starts_with(it)) || kind.ends_with("zerofill")
     }
 
     /// Returns whether a column of `MariaDB` holds decimal numbers, which the server sends as texts.

@@ -42,16 +42,6 @@ impl Family {
         }
     }
 
-    /// Returns whether values are read and written in the zone of the session.
-    pub(crate) fn has_zone(&self) -> bool {
-        match self {
-            Self::Zoned => true,
-            Self::Array(of) => of.has_zone(),
-            Self::Own(kind) => kind.starts_with("tstz"),
-            _ => false,
-        }
-    }
-
     /// Returns whether its values are days or times, or are made of them.
     pub(crate) fn tells_time(&self) -> bool {
         match self {

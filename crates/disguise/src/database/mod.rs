@@ -51,6 +51,10 @@ const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariad
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
+/// The mode in which statements are carried out on `MariaDB`.
+pub(crate) const MARIADB_MODE: &str =
+    "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
+
 /// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

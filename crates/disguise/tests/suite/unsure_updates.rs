@@ -119,6 +119,118 @@ pub(crate) fn an_update_says_how_texts_are_made() {
     }
 }
 
+/// Two migrations were done, and their updates recorded one after the other: the first had the type that the second led to, and
+/// values came back as if the type between had never been. The second is refused now.
+pub(crate) fn an_update_that_was_recorded_too_late_is_found() {
+    let (first, second) = match crate::connect().dialect() {
+        Dialect::Postgres => ("REAL USING v::real", "DOUBLE PRECISION"),
+        Dialect::Mysql => ("FLOAT", "DOUBLE"),
+        _ => ("REAL", "NUMERIC"),
+    };
+    let mut society = society("VARCHAR(9)", &["'0.1'"], REMOVAL);
+    society.leave(1);
+    migrated(&mut society, first);
+    migrated(&mut society, second);
+    let said = "sql = { v = \"v\" }\n";
+    let late = named("late", "", said);
+    society.engine.updates().record(&late, time()).unwrap();
+    let refused = society
+        .engine
+        .updates()
+        .record(&named("later", "", said), time());
+    let by_name = |error: &Error| matches!(error, Error::Update { name, source: UpdateError::Wrong(what) } if name == "later" && what.contains("update late made"));
+    assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+}
+
+/// A number became other bits by the width of its column, a time the day of the clock, and an amount another by `lc_monetary`:
+/// only pairs of types that were found wanting had been refused. Now all are that are on no list.
+pub(crate) fn a_conversion_that_is_on_no_list_is_refused_by_name() {
+    let cases: &[(&str, &str, &str, &str)] = match crate::connect().dialect() {
+        Dialect::Postgres => &[
+            ("INTEGER", "5", "BIT(8) USING v::bit(8)", "bit of number"),
+            ("MONEY", "'12.34'", "NUMERIC", "number of money"),
+            ("XML", "'<a/>'", "TEXT", "text of xml"),
+        ],
+        Dialect::Mysql => &[
+            ("TIME", "'10:00:00'", "DATETIME", "datetime of time"),
+            ("VARBINARY(9)", "'12'", "INT", "whole of bytes"),
+        ],
+        _ => return,
+    };
+    for (kind, value, other, told) in cases {
+        let mut society = society(kind, &[value], REMOVAL);
+        society.leave(1);
+        migrated(&mut society, other);
+        let said = mapping("", "sql = { v = \"v\" }\n");
+        let refused = society.engine.updates().record(&said, time());
+        let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(told) && what.contains("by code"));
+        assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
+    }
+}
+
+/// A text `NULL` in a list, a fragment of XML, the short name of a zone, and on `MariaDB` a fraction of a second and a day that its
+/// month lacks became what settings of the return made of them, which no update says. The reveal is refused.
+pub(crate) fn what_a_setting_without_a_name_decides_is_refused() {
+    let zone = "time_zone = \"UTC\"\ndate_style = \"ISO, YMD\"\n";
+    let cases: &[(&str, &str, &str, &str, &str)] = match crate::connect().dialect() {
+        Dialect::Postgres => &[
+            (
+                "array_nulls = off",
+                "TEXT",
+                "'{NULL,a}'",
+                "TEXT[] USING v::text[]",
+                "",
+            ),
+            (
+                "xmloption = content",
+                "TEXT",
+                "'a<b/>'",
+                "XML USING v::xml",
+                "",
+            ),
+            (
+                "timezone_abbreviations = 'India'",
+                "TEXT",
+                "'2026-01-05 10:00 IST'",
+                "TIMESTAMPTZ USING v::timestamptz",
+                zone,
+            ),
+        ],
+        Dialect::Mysql => &[
+            (
+                "sql_mode = 'TIME_ROUND_FRACTIONAL'",
+                "DATETIME(6)",
+                "'2026-01-05 10:00:00.6'",
+                "DATETIME",
+                "",
+            ),
+            ("sql_mode = ''", "VARCHAR(20)", "'2026-02-31'", "DATE", ""),
+            ("sql_mode = ''", "VARCHAR(20)", "'12.5'", "INT", ""),
+        ],
+        _ => return,
+    };
+    for (setting, kind, value, other, more) in cases {
+        let mut society = society(kind, &[value], REMOVAL);
+        let id = society.leave(1);
+        let is_mariadb = setting.starts_with("sql_mode");
+        if is_mariadb {
+            society.sql("SET @mode = @@sql_mode");
+        }
+        society.sql(&format!("SET {setting}"));
+        migrated(&mut society, other);
+        if is_mariadb {
+            society.sql("SET sql_mode = @mode");
+        }
+        let said = mapping(more, "sql = { v = \"v\" }\n");
+        society.engine.updates().record(&said, time()).unwrap();
+        let refused = society.try_to_return(1, id);
+        assert!(
+            matches!(refused, Err(Error::Update { .. })),
+            "{kind} {refused:?}"
+        );
+    }
+}
+
 /// A text such as 'now', alone or in a list or a range, came back as the moment of the return.
 pub(crate) fn an_update_reads_no_moment() {
     if crate::connect().dialect() != Dialect::Postgres {

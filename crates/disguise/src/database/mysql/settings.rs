@@ -5,14 +5,13 @@ use mysql::Conn;
 use mysql::prelude::Queryable as _;
 
 use super::refused;
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, MARIADB_MODE};
 
 /// No value is cut or replaced silently. A zero stays a zero, and a date of zeros, or a day that its
 /// month lacks, can be written back. Times do not depend on the time zone of the server. An answer
 /// has all rows, in the order of whole keys (3,072 bytes at most), `IS NULL` finds no row that was
 /// just inserted, keys hold, and a transaction ends where it is told to.
 const SETTINGS: &str = "SET NAMES utf8mb4, \
-     SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
      SESSION time_zone = '+00:00', \
      SESSION sql_safe_updates = 0, \
      SESSION sql_select_limit = 18446744073709551615, \
@@ -34,7 +33,8 @@ const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 
 
 /// Makes the settings of a connection. Returns whether the server is `MariaDB`.
 pub(super) fn settle(connection: &mut Conn) -> Result<bool, DatabaseError> {
-    connection.query_drop(SETTINGS).map_err(refused)?;
+    let settings = format!("{SETTINGS}, SESSION sql_mode = '{MARIADB_MODE}'");
+    connection.query_drop(settings).map_err(refused)?;
     connection.query_drop(SERIALIZABLE).map_err(refused)?;
     let server: Option<String> = connection
         .query_first("SELECT VERSION()")

@@ -13,7 +13,7 @@ use crate::database::{DatabaseError, DatabaseErrorKind, Said};
 /// to the catalog takes longer than answering it, by seconds where there are many schemas.
 const SETTINGS: &str = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; \
      SET extra_float_digits = 3; SET bytea_output = 'hex'; SET array_nulls = on; \
-     SET xmloption = 'content'; SET quote_all_identifiers = off; \
+     SET xmloption = 'content'; SET timezone_abbreviations = 'Default'; SET quote_all_identifiers = off; \
      SET standard_conforming_strings = on; SET transform_null_equals = off; \
      SET client_min_messages = 'warning'; SET plan_cache_mode = force_custom_plan; SET jit = off; \
      SELECT current_setting('session_replication_role'), current_setting('server_encoding')";

@@ -1,31 +1,26 @@
 //! Expressions of which nobody can say what the migration made by them: they depend on a setting that
 //! the update does not say, on the moment, or have two meanings.
 
+use super::conversion::Need;
 use super::question::{Asked, Question};
-use super::session::Form;
 use super::typed::{Kind, Use};
+use super::typing::Conversion;
 use crate::database::column::Structure;
 use crate::database::value::Value;
 use crate::database::{Column, Dialect, Family};
 use crate::error::UpdateError;
 
-/// The settings on which forms of texts depend, as an update says them.
-const FORMS: [(Form, &str); 3] = [
-    (Form::Day, "date_style = \"ISO, MDY\""),
-    (Form::Interval, "interval_style = \"postgres\""),
-    (Form::Bytes, "bytea_output = \"hex\""),
-];
-
 const UNSAID_ZONE: &str = "reads or gives times in the zone of a session, so that it may find something else than the migration did: say the zone of the migration, as time_zone = \"Europe/Berlin\"";
 const OF_THE_CLOCK: &str = "makes a time with a zone of one without a day, so that the day of the reading decides its offset: do the update by code";
 const OF_PARTS: &str = "makes a value of several parts, of which any may depend on a setting of the session: do the update by code";
+const ADVICE: &str = "settings or other things beside the value may decide what that is: make a text of it by an update between, or do the update by code";
 const ELSEWHERE: &str = "compares values of a type whose schema is not on the search path, so that it may find something else than the migration did: set the path with ALTER DATABASE ... SET search_path, or do the update by code";
 const OF_OBJECTS: &str = "makes a text of the name of a table or a type, which the search path of the session shortens: do the update by code";
 
 /// The words that mean a moment where `PostgreSQL` reads a day or a time.
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
-/// The type of times with a zone and without a day, without its precision.
-const TIMETZ: &str = "time with time zone";
+/// No text of a rounded number has more letters on `MariaDB`.
+const ROUNDED_LETTERS_MAX: usize = 23;
 /// Names of zones without a slash are not longer.
 const ZONE_LETTERS_MAX: usize = 5;
 /// No text of a day or a time has more letters, blanks not counted.
@@ -55,11 +50,14 @@ impl Question<'_> {
         // A name in quotes is the name.
         let named = expression.trim().trim_matches(['"', '`']);
         let mut kinds = self.row.kinds.iter();
-        let is_shown_otherwise = kinds.any(|(name, kind)| match kind {
-            Kind::Recorded(it) => name.eq_ignore_ascii_case(named) && it.shows_other_digits(),
-            Kind::Made => false,
+        let of = kinds.find_map(|(name, kind)| match kind {
+            Kind::Recorded(it) => name.eq_ignore_ascii_case(named).then_some(it),
+            Kind::Made => None,
         });
-        if !is_shown_otherwise {
+        let has_room = into.and_then(Column::length_max);
+        let has_room = has_room.is_none_or(|it| it >= ROUNDED_LETTERS_MAX);
+        let is_rounded = of.is_some_and(|it| it.family(self.dialect) == Family::Double);
+        if !of.is_some_and(Column::shows_other_digits) && (has_room || !is_rounded) {
             return Ok(());
         }
         Err(UpdateError::Wrong(format!(
@@ -81,43 +79,17 @@ impl Question<'_> {
 
     /// Returns the reason why nobody can say what the migration made by an expression.
     fn doubt(&self, it: &Asked<'_>) -> Option<String> {
-        let families = self.families(&it.used);
-        let is_zoned = families.iter().any(|(it, _)| it.has_zone());
-        let meets_zone = families.iter().any(|(it, meets)| *meets && it.has_zone());
-        let becomes = it.into.map(|it| it.family(self.dialect));
-        let crosses = becomes.as_ref().is_some_and(|it| it.has_zone() != is_zoned);
-        if (crosses || meets_zone && it.used.is_looked_at()) && !self.session.says_zone() {
-            return Some(UNSAID_ZONE.to_owned());
-        }
-        if self.dialect != Dialect::Postgres {
-            return None;
-        }
-        if takes_the_day_of_the_clock(becomes.as_ref(), &families) {
-            return Some(OF_THE_CLOCK.to_owned());
-        }
-        let of_parts = |it: &&Column| it.structure == Structure::Composed;
-        let is_of_parts = it.into.as_ref().is_some_and(of_parts);
-        if is_of_parts && families.iter().any(|(it, _)| Some(it) != becomes.as_ref()) {
-            return Some(OF_PARTS.to_owned());
-        }
-        if self.compares_elsewhere(&it.used) {
+        if self.dialect == Dialect::Postgres && self.compares_elsewhere(&it.used) {
             return Some(ELSEWHERE.to_owned());
         }
-        if !becomes.as_ref().is_some_and(Family::holds_texts) {
-            return None;
-        }
-        if families.iter().any(|(it, _)| names_objects(it)) {
-            return Some(OF_OBJECTS.to_owned());
-        }
-        let has = |form| families.iter().any(|(it, _)| form_of(it) == Some(form));
-        let mut unsaid = FORMS
-            .iter()
-            .filter(|(form, _)| has(*form) && !self.session.says(*form));
-        unsaid.next().map(|(_, key)| {
-            format!(
-                "makes a text of values, whose form a setting of the session decides: say that of the migration, as {key}"
-            )
-        })
+        let mut doubts = it.typing.conversions.iter().filter_map(|conversion| {
+            let Some(needs) = conversion.needs(self.dialect) else {
+                return Some(uncertain(conversion, it.into));
+            };
+            let mut unsaid = needs.into_iter().filter(|need| !self.session.says(*need));
+            unsaid.next().and_then(unsaid_setting)
+        });
+        doubts.next()
     }
 
     /// Returns whether an expression compares values of a type of `PostgreSQL` outside the search
@@ -129,21 +101,6 @@ impl Question<'_> {
             Kind::Made => false,
         };
         used.is_looked_at() && named.any(|(_, kind)| is_elsewhere(kind))
-    }
-
-    /// Returns the families of the columns that an expression names, as they were recorded, or, of
-    /// what an update made, as the table has them now; each with whether more than for NULL is asked.
-    fn families(&self, used: &Use) -> Vec<(Family, bool)> {
-        let table = &self.row.row.table;
-        let named = self.row.kinds.iter().filter(|(name, _)| used.names(name));
-        let columns = named.filter_map(|(name, kind)| {
-            let column = match kind {
-                Kind::Recorded(it) => it,
-                Kind::Made => self.now.column(table, name)?,
-            };
-            Some((column.family(self.dialect), used.meets(name)))
-        });
-        columns.collect()
     }
 
     /// Refuses values of which the database makes something else at another moment, or by another
@@ -183,6 +140,11 @@ impl Question<'_> {
                 Dialect::Sqlite if becomes_number && has_zero && asked.column.is_some() => {
                     "reads a text with U+0000, of which versions of SQLite make different numbers"
                 }
+                Dialect::Mysql
+                    if becomes_whole(asked) && values.iter().any(|it| is(it, is_no_whole)) =>
+                {
+                    "reads a text that is no whole number, of which ALTER TABLE and UPDATE ... SET may make two"
+                }
                 _ => continue,
             };
             let place = asked.place();
@@ -194,35 +156,52 @@ impl Question<'_> {
     }
 }
 
-/// Returns whether a time with a zone is made of values that have no day.
-fn takes_the_day_of_the_clock(into: Option<&Family>, from: &[(Family, bool)]) -> bool {
-    let is_timetz = |it: &Family| match it {
-        Family::Array(of) => **of == Family::Own(TIMETZ.to_owned()),
-        it => *it == Family::Own(TIMETZ.to_owned()),
+/// Returns whether a text becomes a whole number as it is.
+fn becomes_whole(asked: &Asked<'_>) -> bool {
+    let mut conversions = asked.typing.conversions.iter();
+    !asked.used.is_looked_at()
+        && conversions.any(|it| it.into == "whole" && matches!(&*it.from, "text" | "char"))
+}
+
+/// Returns whether a text is anything but digits, with a sign or without.
+fn is_no_whole(text: &str) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    digits.is_empty() || !digits.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Returns why a conversion has no certain result.
+fn uncertain(conversion: &Conversion, into: Option<&Column>) -> String {
+    let Conversion {
+        from,
+        into: becomes,
+        is_of_two,
+    } = conversion;
+    let [of, to] = [from, becomes].map(|it| it.trim_end_matches("[]"));
+    if into.is_some_and(|it| it.structure == Structure::Composed) {
+        OF_PARTS.to_owned()
+    } else if to == "time with time zone" {
+        OF_THE_CLOCK.to_owned()
+    } else if of.starts_with("reg") {
+        OF_OBJECTS.to_owned()
+    } else if *is_of_two {
+        format!("compares values of {from} with those of {becomes}, and {ADVICE}")
+    } else {
+        format!("makes {becomes} of {from}, and {ADVICE}")
+    }
+}
+
+/// Returns what to say of a setting on which an expression depends; nothing where it is tried.
+fn unsaid_setting(need: Need) -> Option<String> {
+    let key = match need {
+        Need::Trial => return None,
+        Need::Zone => return Some(UNSAID_ZONE.to_owned()),
+        Need::Day => "date_style = \"ISO, MDY\"",
+        Need::Interval => "interval_style = \"postgres\"",
+        Need::Bytes => "bytea_output = \"hex\"",
     };
-    let has_day = |it: &Family| is_timetz(it) || *it == Family::Zoned;
-    into.is_some_and(is_timetz) && (from.is_empty() || !from.iter().all(|(it, _)| has_day(it)))
-}
-
-/// Returns whether values are names of objects of the database, which the search path shortens.
-fn names_objects(family: &Family) -> bool {
-    match family {
-        Family::Array(of) => names_objects(of),
-        Family::Own(kind) => kind.starts_with("reg"),
-        _ => false,
-    }
-}
-
-/// Returns the setting by which a value of the family is written as a text.
-fn form_of(family: &Family) -> Option<Form> {
-    match family {
-        Family::Array(of) => form_of(of),
-        Family::Bytes => Some(Form::Bytes),
-        Family::Own(kind) if kind == "interval" => Some(Form::Interval),
-        // Times of a day have one form alone.
-        Family::Own(kind) if kind.starts_with("time") => None,
-        family => family.tells_time().then_some(Form::Day),
-    }
+    Some(format!(
+        "makes a text of values, whose form a setting of the session decides: say that of the migration, as {key}"
+    ))
 }
 
 /// Returns whether a text may mean a moment that is not the same at each reading: beside such a word

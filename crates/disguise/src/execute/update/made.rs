@@ -46,6 +46,20 @@ impl Recorded {
         self.made.get(table)?.columns.get(name)
     }
 
+    /// Returns rows of NULL with the types of those that such a row becomes; of an update by code
+    /// the row itself.
+    pub(super) fn outlined(&self, row: &Typed) -> Vec<Typed> {
+        let mapping = self.mapping.as_ref().filter(|it| it.table == row.row.table);
+        let Some(mapping) = mapping else {
+            return vec![row.clone()];
+        };
+        let mut rows = mapping.outlined(row);
+        for row in &mut rows {
+            self.give_types(row);
+        }
+        rows
+    }
+
     /// Gives the values that it made the types that their columns had.
     pub(super) fn give_types(&self, row: &mut Typed) {
         let Some(shape) = self.made.get(&row.row.table) else {

@@ -229,6 +229,16 @@ impl Mapping {
         Ok(question)
     }
 
+    /// Returns rows of NULL with the types of those that such a row becomes.
+    pub(super) fn outlined(&self, row: &Typed) -> Vec<Typed> {
+        let made = |target: &Target| {
+            let columns = target.sql.keys().chain(target.values.keys());
+            let columns = columns.map(|name| (name.clone(), Value::Null));
+            target.built(row, columns.collect())
+        };
+        self.into.iter().map(made).collect()
+    }
+
     /// Refuses expressions that depend on a setting of the session over such a row, if the mapping
     /// does not say it. Those that are wrong for other reasons are not looked at.
     pub(super) fn refuse_unsaid(
@@ -269,6 +279,17 @@ impl Target {
             || self.sql.contains_key(name)
             || self.drop.iter().any(|it| it == name);
         self.rest && !is_said
+    }
+
+    /// Returns the columns of `table` that it makes of themselves: of another type.
+    pub(super) fn retyped(&self, table: &str) -> impl Iterator<Item = &String> {
+        let alone = |(column, expression): &(&String, &String)| {
+            let named = expression.trim().trim_matches(['"', '`']);
+            named.eq_ignore_ascii_case(column)
+        };
+        let is_own = self.table == table;
+        let all = self.sql.iter().filter(move |_| is_own);
+        all.filter(alone).map(|(column, _)| column)
     }
 
     fn built(&self, Typed { row, kinds }: &Typed, worked_out: Vec<(String, Value)>) -> Typed {

@@ -2,6 +2,7 @@
 //! opened for a reveal goes through those that came after it.
 
 mod anew;
+mod conversion;
 mod doubt;
 mod made;
 mod mapping;
@@ -11,6 +12,7 @@ mod records;
 mod session;
 mod trial;
 mod typed;
+mod typing;
 
 use serde::{Deserialize, Serialize};
 

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::Recorded;
+use super::conversion::{class, numbers};
 use super::session::{Session, Setting};
 use super::typed::{Kind, Typed, Use};
+use super::typing::Typing;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
-use crate::database::{Catalog, CatalogTable, Column, Database, DatabaseError, Dialect, Family};
+use crate::database::{Catalog, CatalogTable, Column, Database, DatabaseError, Dialect};
 use crate::error::UpdateError;
 use crate::spec::predicate::Scope;
 use crate::statements::own_row::OwnRow;
@@ -62,13 +64,15 @@ pub(super) struct Asked<'a> {
     sql: String,
     pub(super) parameters: Vec<Value>,
     pub(super) used: Use,
+    pub(super) typing: Typing,
 }
 
 impl Asked<'_> {
-    /// Returns whether a form of texts may be part of its value.
-    fn is_text(&self, dialect: Dialect) -> bool {
-        let family = self.into.map(|it| it.family(dialect));
-        self.column.is_some() && family.is_none_or(|it| it.holds_texts())
+    /// Returns whether settings of a session may have a part in its value.
+    fn may_depend(&self, dialect: Dialect) -> bool {
+        let mut conversions = self.typing.conversions.iter();
+        self.typing.has_unknown && dialect != Dialect::Sqlite
+            || conversions.any(|it| it.needs(dialect).is_none_or(|needs| !needs.is_empty()))
     }
 
     /// Returns the expression as one of the type of its column. `PostgreSQL` assigns fewer types to
@@ -150,7 +154,12 @@ impl<'a> Question<'a> {
         self.used.add(expression);
         let into = column.and_then(|(table, name)| self.now.column(table, name));
         self.refuse_two_texts(into, expression)?;
+        let becomes = into.map(|it| class(self.dialect, it));
+        let typing = Typing::of(self.dialect, (expression, becomes.as_deref()), &|name| {
+            self.class_of(name)
+        });
         self.asked.push(Asked {
+            typing: typing.map_err(UpdateError::Wrong)?,
             column: column.map(|(_, name)| name.clone()),
             into,
             sql: match column {
@@ -163,16 +172,33 @@ impl<'a> Question<'a> {
         Ok(())
     }
 
+    /// Returns the class of a column of the row, as it was recorded, or, if an update made it, as the
+    /// table has it.
+    fn class_of(&self, name: &str) -> Option<String> {
+        let mut kinds = self.row.kinds.iter();
+        let (name, kind) = kinds.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        let column = match kind {
+            Kind::Recorded(it) => it,
+            Kind::Made => self.now.column(&self.row.row.table, name)?,
+        };
+        Some(class(self.dialect, column))
+    }
+
     /// Adds a value for a column of a table, of which the type of the column makes its own.
     pub(super) fn give(&mut self, (table, column): (&str, &String), value: Value) {
-        let into = self.now.column(table, column);
-        if into.is_none() {
+        let Some(into) = self.now.column(table, column) else {
             self.given.push((column.clone(), value));
             return;
-        }
+        };
+        let of = match value {
+            Value::Text(_) => "text",
+            _ => numbers(self.dialect),
+        };
+        let becomes = class(self.dialect, into);
         self.asked.push(Asked {
             column: Some(column.clone()),
-            into,
+            into: Some(into),
+            typing: Typing::of_constant(of, &becomes),
             sql: "?".to_owned(),
             parameters: vec![value],
             used: Use::default(),
@@ -202,44 +228,27 @@ impl<'a> Question<'a> {
     fn answers(&self, database: &mut dyn Database) -> Result<Vec<Value>, UpdateError> {
         let columns = self.columns()?;
         self.refuse_fleeting(&columns)?;
-        if !self.may_depend(&columns) {
-            return Ok(self.answer(database, &columns, &Setting::own())?);
+        if !self.asked.iter().any(|it| it.may_depend(self.dialect)) {
+            return Ok(self.answer(database, &columns, &Setting::own(self.dialect))?);
         }
         let settings = self.session.settings(self.dialect);
         let values = self.answer(database, &columns, &settings.main)?;
-        for (other, texts_alone) in &settings.others {
+        for other in &settings.others {
             database.execute(POINT, &[])?;
             let found = self.answer(database, &columns, other);
             if found.is_err() {
                 database.execute(BACK, &[])?;
-                Setting::own().make(database)?;
+                Setting::own(self.dialect).make(database)?;
             }
             database.execute(RELEASE, &[])?;
             let found = found.unwrap_or_default();
             for (index, (asked, value)) in self.asked.iter().zip(&values).enumerate() {
-                let counts = !texts_alone || asked.is_text(self.dialect);
-                let is_same = found.get(index).is_some_and(|it| it.same(value));
-                if counts && !is_same {
+                if !found.get(index).is_some_and(|it| it.same(value)) {
                     return Err(depending(asked));
                 }
             }
         }
         Ok(values)
-    }
-
-    /// Returns whether settings of a session may have a part in an answer.
-    fn may_depend(&self, columns: &[(Column, Value)]) -> bool {
-        let named = columns.iter().map(|(it, _)| it);
-        let into = self.asked.iter().filter_map(|it| it.into);
-        let mut families = named.chain(into).map(|it| it.family(self.dialect));
-        match self.dialect {
-            Dialect::Sqlite => false,
-            Dialect::Postgres => families.any(|it| !it.is_plain()),
-            // A time of no day gets that of the clock.
-            Dialect::Mysql => {
-                families.any(|it| it.has_zone() || it == Family::Own("time".to_owned()))
-            }
-        }
     }
 
     fn answer(
@@ -248,7 +257,7 @@ impl<'a> Question<'a> {
         columns: &[(Column, Value)],
         setting: &Setting,
     ) -> Result<Vec<Value>, DatabaseError> {
-        if self.dialect == Dialect::Postgres && *setting == Setting::own() {
+        if self.dialect == Dialect::Postgres && *setting == Setting::own(self.dialect) {
             self.ask_of_values(database, columns)
         } else {
             self.ask_of_table(database, columns, setting)
@@ -360,7 +369,7 @@ impl<'a> Question<'a> {
         let values: Vec<Value> = columns.iter().map(|(_, value)| value.clone()).collect();
         let row = OwnRow::with(database, &cells, &values)?;
         let named = format!("{} AS {}", row.place, dialect.quote(&self.row.row.table));
-        let is_own = *setting == Setting::own();
+        let is_own = *setting == Setting::own(dialect);
         if !is_own {
             setting.make(database)?;
         }
@@ -373,7 +382,7 @@ impl<'a> Question<'a> {
             ),
         );
         if !is_own {
-            Setting::own().make(database)?;
+            Setting::own(dialect).make(database)?;
         }
         let mut answered = answered?.into_iter();
         let names = self

@@ -1,32 +1,82 @@
 //! Settings of the session that ran a migration, under which its expressions are asked; and others,
 //! under which an answer must be the same where the update does not say them.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use super::conversion::Need;
 use super::mapping::Mapping;
 use crate::database::value::Value;
-use crate::database::{Database, DatabaseError, Dialect};
+use crate::database::{Database, DatabaseError, Dialect, MARIADB_MODE};
 use crate::error::SpecError;
 
 /// The most letters of a time zone or a date style.
 const LETTERS_MAX: usize = 64;
 
-/// The zone of all connections of the engine.
-const OWN_ZONE: &str = "UTC";
-/// The order of days that connections of the engine read.
-const OWN_ORDER: &str = "YMD";
-/// The forms in which they write days, intervals and bytes.
-const OWN_FORMS: [&str; 3] = ["ISO", "postgres", "hex"];
+/// The settings of all connections of the engine, as far as values depend on them. The first two of
+/// `PostgreSQL` are one there: the form in which days are written, and the order in which they are
+/// read.
+const OF_POSTGRES: [(&str, &str); 9] = [
+    ("form", "ISO"),
+    ("order", "YMD"),
+    ("TimeZone", "UTC"),
+    ("IntervalStyle", "postgres"),
+    ("bytea_output", "hex"),
+    ("extra_float_digits", "3"),
+    ("array_nulls", "on"),
+    ("xmloption", "content"),
+    ("timezone_abbreviations", "Default"),
+];
+const OF_MARIADB: [(&str, &str); 3] = [
+    ("time_zone", "+00:00"),
+    ("sql_mode", MARIADB_MODE),
+    ("timestamp", "DEFAULT"),
+];
+
+/// Others, so that each setting is another one in one of them. The signs of such zones are those of
+/// POSIX.
+const OTHERS_OF_POSTGRES: [&[(&str, &str)]; 3] = [
+    &[
+        ("order", "MDY"),
+        ("TimeZone", "<+1345>-13:45"),
+        ("array_nulls", "off"),
+        ("xmloption", "document"),
+        ("extra_float_digits", "0"),
+        ("timezone_abbreviations", "India"),
+    ],
+    &[
+        ("order", "DMY"),
+        ("TimeZone", "<-1115>+11:15"),
+        ("IntervalStyle", "sql_standard"),
+        ("timezone_abbreviations", "Australia"),
+    ],
+    &[
+        ("form", "German"),
+        ("IntervalStyle", "iso_8601"),
+        ("bytea_output", "escape"),
+        ("extra_float_digits", "-15"),
+    ],
+];
+/// Neither is strict: a value that does not fit becomes another. The clock is that of another day.
+const OTHERS_OF_MARIADB: [&[(&str, &str)]; 2] = [
+    &[
+        ("time_zone", "+12:45"),
+        (
+            "sql_mode",
+            "NO_ZERO_DATE,NO_ZERO_IN_DATE,TIME_ROUND_FRACTIONAL,PAD_CHAR_TO_FULL_LENGTH",
+        ),
+        ("timestamp", "86400000"),
+    ],
+    &[
+        ("time_zone", "-11:15"),
+        ("sql_mode", ""),
+        ("timestamp", "86400000"),
+    ],
+];
 
 const INTERVAL_STYLES: [&str; 4] = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
 const BYTES_OUTPUTS: [&str; 2] = ["hex", "escape"];
 const DIGITS: RangeInclusive<i8> = -15..=3;
-const OWN_DIGITS: i8 = 3;
-
-/// Makes settings of `PostgreSQL` until the end of the transaction.
-const SETTINGS: &str = "SELECT set_config('TimeZone', ?, true), set_config('DateStyle', ?, true), \
-     set_config('IntervalStyle', ?, true), set_config('bytea_output', ?, true), \
-     set_config('extra_float_digits', ?, true)";
 
 /// The settings that an update says.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,37 +92,15 @@ pub(super) struct Session<'m> {
     digits: Option<i8>,
 }
 
-/// Settings by which texts are made of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Day,
-    Interval,
-    Bytes,
-}
-
-/// Settings of one question.
+/// Settings of one question, by their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
-    zone: String,
-    /// The form in which days are written as texts.
-    form: String,
-    /// The order in which texts are read as days.
-    order: String,
-    /// The forms in which intervals and bytes are written as texts.
-    interval: String,
-    bytes: String,
-    /// The digits with which rounded numbers are written as texts, beside those that are sure.
-    digits: i8,
-    /// False if a clock shows another time; on `PostgreSQL` it cannot.
-    is_now: bool,
-}
+pub(super) struct Setting(BTreeMap<&'static str, String>);
 
 /// Questions whose answers must be alike.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) main: Setting,
-    /// Others, each with whether texts alone are compared.
-    pub(super) others: Vec<(Setting, bool)>,
+    pub(super) others: Vec<Setting>,
 }
 
 impl<'m> Session<'m> {
@@ -86,16 +114,14 @@ impl<'m> Session<'m> {
         }
     }
 
-    pub(super) const fn says_zone(self) -> bool {
-        self.zone.is_some()
-    }
-
-    /// Returns whether it says how texts are made of such values.
-    pub(super) fn says(self, form: Form) -> bool {
-        match form {
-            Form::Day => self.form_and_order().0.is_some(),
-            Form::Interval => self.interval.is_some(),
-            Form::Bytes => self.bytes.is_some(),
+    /// Returns whether it says what a conversion needs.
+    pub(super) fn says(self, need: Need) -> bool {
+        match need {
+            Need::Trial => true,
+            Need::Zone => self.zone.is_some(),
+            Need::Day => self.form_and_order().0.is_some(),
+            Need::Interval => self.interval.is_some(),
+            Need::Bytes => self.bytes.is_some(),
         }
     }
 
@@ -143,89 +169,85 @@ impl<'m> Session<'m> {
 
     /// Returns the settings under which an expression is asked that may depend on them.
     pub(super) fn settings(self, dialect: Dialect) -> Settings {
-        let (form, order) = self.form_and_order();
-        let own = |said: Option<&str>, own: &str| said.unwrap_or(own).to_owned();
-        let said = |[zone, order_of, day, interval, bytes]: [&str; 5], digits| Setting {
-            zone: own(self.zone, zone),
-            order: own(order, order_of),
-            form: own(form, day),
-            interval: own(self.interval, interval),
-            bytes: own(self.bytes, bytes),
-            digits: self.digits.unwrap_or(digits),
-            is_now: true,
+        let others: &[&[(&str, &str)]] = match dialect {
+            Dialect::Sqlite => &[],
+            Dialect::Mysql => &OTHERS_OF_MARIADB,
+            Dialect::Postgres => &OTHERS_OF_POSTGRES,
         };
-        let [day, interval, bytes] = OWN_FORMS;
-        let main = said([OWN_ZONE, OWN_ORDER, day, interval, bytes], OWN_DIGITS);
-        let is_postgres = dialect == Dialect::Postgres;
-        let [east, west] = match dialect {
-            // The signs of such zones are those of POSIX.
-            Dialect::Postgres => ["<+1345>-13:45", "<-1115>+11:15"],
-            Dialect::Mysql | Dialect::Sqlite => ["+12:45", "-11:15"],
-        };
-        let other = |zone: &str, order: &str, interval: &str| Setting {
-            is_now: is_postgres,
-            ..said([zone, order, day, interval, bytes], OWN_DIGITS)
-        };
-        let mut others = vec![
-            (other(east, "MDY", interval), false),
-            (other(west, "DMY", "sql_standard"), false),
-        ];
-        if is_postgres {
-            let forms = [OWN_ZONE, OWN_ORDER, "German", "iso_8601", "escape"];
-            others.push((said(forms, 0), true));
-        }
-        others.retain(|(other, _)| *other != main);
+        let main = self.said(dialect, &[]);
+        let others = others.iter().map(|it| self.said(dialect, it));
+        let others = others.filter(|it| *it != main).collect();
         Settings { main, others }
+    }
+
+    /// Returns the settings of the engine with these others, and with those that it says.
+    fn said(self, dialect: Dialect, others: &[(&'static str, &str)]) -> Setting {
+        let mut setting = Setting::own(dialect);
+        for (name, value) in others {
+            setting.0.insert(name, (*value).to_owned());
+        }
+        let (form, order) = self.form_and_order();
+        let digits = self.digits.map(|it| it.to_string());
+        let said = match dialect {
+            Dialect::Sqlite => Vec::new(),
+            Dialect::Mysql => vec![("time_zone", self.zone)],
+            Dialect::Postgres => vec![
+                ("form", form),
+                ("order", order),
+                ("TimeZone", self.zone),
+                ("IntervalStyle", self.interval),
+                ("bytea_output", self.bytes),
+                ("extra_float_digits", digits.as_deref()),
+            ],
+        };
+        for (name, value) in said {
+            if let Some(value) = value {
+                setting.0.insert(name, value.to_owned());
+            }
+        }
+        setting
     }
 }
 
 impl Setting {
-    /// Makes the settings for the statements that follow.
+    /// Returns the settings of every connection of the engine.
+    pub(super) fn own(dialect: Dialect) -> Self {
+        let all: &[(&'static str, &str)] = match dialect {
+            Dialect::Sqlite => &[],
+            Dialect::Mysql => &OF_MARIADB,
+            Dialect::Postgres => &OF_POSTGRES,
+        };
+        let all = all.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        Self(all.collect())
+    }
+
+    /// Makes the settings for the statements that follow, on `PostgreSQL` until the end of the
+    /// transaction.
     pub(super) fn make(&self, database: &mut dyn Database) -> Result<(), DatabaseError> {
-        let Self {
-            zone,
-            form,
-            order,
-            interval,
-            bytes,
-            digits,
-            is_now,
-        } = self;
-        let dialect = database.dialect();
-        match dialect {
+        let all = self.0.iter();
+        match database.dialect() {
             Dialect::Sqlite => Ok(()),
             Dialect::Mysql => {
-                // A clock of another day, for what takes its day from it.
-                let clock = if *is_now { "DEFAULT" } else { "86400000" };
-                let zone = if zone == OWN_ZONE { "+00:00" } else { zone };
-                let sql = format!("SET SESSION time_zone = '{zone}', timestamp = {clock}");
+                let all = all.map(|(name, value)| match *name {
+                    "timestamp" => format!("{name} = {value}"),
+                    _ => format!("{name} = '{value}'"),
+                });
+                let sql = format!("SET SESSION {}", all.collect::<Vec<_>>().join(", "));
                 database.execute(&sql, &[]).map(drop)
             }
             Dialect::Postgres => {
-                let all = [
-                    zone.clone(),
-                    format!("{form}, {order}"),
-                    interval.clone(),
-                    bytes.clone(),
-                    digits.to_string(),
-                ];
-                database.query(SETTINGS, &all.map(Value::Text))?;
-                Ok(())
+                let style = ["form", "order"].map(|it| self.0.get(it).cloned().unwrap_or_default());
+                let others = all.filter(|(name, _)| !["form", "order"].contains(name));
+                let others = others.map(|(name, value)| (*name, value.clone()));
+                let (names, values): (Vec<&str>, Vec<String>) =
+                    others.chain([("DateStyle", style.join(", "))]).unzip();
+                let all = names
+                    .iter()
+                    .map(|it| format!("set_config('{it}', ?, true)"));
+                let sql = format!("SELECT {}", all.collect::<Vec<_>>().join(", "));
+                let values: Vec<Value> = values.into_iter().map(Value::Text).collect();
+                database.query(&sql, &values).map(drop)
             }
-        }
-    }
-
-    /// Returns the settings of every connection of the engine.
-    pub(super) fn own() -> Self {
-        let [form, interval, bytes] = OWN_FORMS.map(str::to_owned);
-        Self {
-            zone: OWN_ZONE.to_owned(),
-            form,
-            order: OWN_ORDER.to_owned(),
-            interval,
-            bytes,
-            digits: OWN_DIGITS,
-            is_now: true,
         }
     }
 }

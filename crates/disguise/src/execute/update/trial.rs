@@ -2,7 +2,7 @@
 //! rows have: a wrong name or type is told of at once, and not to whoever returns.
 
 use super::question::Now;
-use super::typed::{Kind, Typed};
+use super::typed::Typed;
 use super::{Mapping, Recorded, Row};
 use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
@@ -32,13 +32,16 @@ impl Mapping {
             return Ok(());
         }
         let now = Now { catalog, later };
-        if before.iter().any(makes_some) {
-            return self.refuse_unsaid_behind(database, now, before);
-        }
-        let mut refused = None;
-        let shapes = shape::all(database)?.into_iter();
-        let rows = shapes.filter(|it| it.table == self.table).map(nulls);
-        let rows: Vec<Typed> = rows.collect();
+        self.refuse_lost_type(now, before)?;
+        let shapes = shape::all(database)?;
+        let is_behind = before.iter().any(makes_some);
+        let rows = if is_behind {
+            self.behind(catalog, shapes, before)
+        } else {
+            let shapes = shapes.into_iter();
+            let shapes = shapes.filter(|it| it.table == self.table);
+            shapes.map(nulls).collect()
+        };
         // Of settings the rows of every shape depend.
         for row in &rows {
             self.refuse_unsaid(database, now, row)
@@ -47,6 +50,10 @@ impl Mapping {
                     source,
                 })?;
         }
+        if is_behind {
+            return Ok(());
+        }
+        let mut refused = None;
         for row in rows {
             let doing = "trying an update";
             database.execute(SAVEPOINT, &[]).doing(doing)?;
@@ -64,44 +71,48 @@ impl Mapping {
         })
     }
 
-    /// Refuses expressions over rows that updates `before` make, if a column that they name had times
-    /// in a zone in any of the tables that the rows come from, and the mapping says no zone.
-    fn refuse_unsaid_behind(
-        &self,
-        database: &mut dyn TenantConnection,
-        now: Now<'_>,
-        before: &[&Recorded],
-    ) -> Result<(), Error> {
-        let tables = before.iter().filter_map(|it| it.mapping.as_ref());
-        let tables: Vec<&str> = tables
-            .map(|it| it.table.as_str())
-            .chain([self.table.as_str()])
-            .collect();
-        for shape in shape::all(database)? {
-            if tables.contains(&shape.table.as_str()) {
-                let row = self.with_made(nulls_in(&self.table, shape), now);
-                let refused = self.refuse_unsaid(database, now, &row);
-                refused.map_err(|source| Error::Update {
-                    name: self.name.clone(),
-                    source,
-                })?;
+    /// Refuses to make a column anew of itself that an update `before` made with the type of now: that
+    /// update was recorded after the next migration, and nothing says which type it led to.
+    fn refuse_lost_type(&self, now: Now<'_>, before: &[&Recorded]) -> Result<(), Error> {
+        for column in self.into.iter().flat_map(|it| it.retyped(&self.table)) {
+            let makers = before.iter().rev();
+            let mut makers = makers.filter_map(|it| Some((it, it.column(&self.table, column)?)));
+            let Some((maker, then)) = makers.next() else {
+                continue;
+            };
+            let live = now.column(&self.table, column);
+            if live.is_some_and(|it| (&it.declared, &it.base) == (&then.declared, &then.base)) {
+                let what = format!(
+                    "makes column {column} of {} what update {} made of it: that was recorded when the column had the type of now, so that nothing says its type between the two; do what both do by one update by code",
+                    self.table, maker.name
+                );
+                let source = UpdateError::Wrong(what);
+                let name = self.name.clone();
+                return Err(Error::Update { name, source });
             }
         }
         Ok(())
     }
-}
 
-impl Mapping {
-    /// Adds the columns that the table has now: an update before may have made them.
-    fn with_made(&self, mut row: Typed, now: Now<'_>) -> Typed {
-        let there = now.catalog.get(&self.table).into_iter();
-        for column in there.flat_map(|it| &it.columns) {
-            if row.row.value(&column.name).is_none() {
-                row.row.columns.push((column.name.clone(), Value::Null));
-                row.kinds.insert(column.name.clone(), Kind::Made);
+    /// Returns rows of its table as updates `before` make them of hidden ones. A row that has the types
+    /// of now may have been hidden behind them.
+    fn behind(&self, catalog: &Catalog, shapes: Vec<Shape>, before: &[&Recorded]) -> Vec<Typed> {
+        let mut rows = Vec::new();
+        for shape in shapes {
+            let live = catalog.get(&shape.table);
+            let is_live = live.is_some_and(|it| Shape::of(&shape.table, it).id == shape.id);
+            let row = nulls(shape);
+            if is_live {
+                rows.push(row.clone());
             }
+            let mut made = vec![row];
+            for update in before {
+                made = made.iter().flat_map(|row| update.outlined(row)).collect();
+            }
+            rows.append(&mut made);
         }
-        row
+        rows.retain(|it| it.row.table == self.table);
+        rows
     }
 }
 
@@ -125,14 +136,8 @@ fn explained(refused: UpdateError) -> UpdateError {
 
 /// Returns a row of NULL of this shape.
 fn nulls(shape: Shape) -> Typed {
-    let table = shape.table.clone();
-    nulls_in(&table, shape)
-}
-
-/// Returns a row of NULL of this shape as one of `table`.
-fn nulls_in(table: &str, shape: Shape) -> Typed {
     let columns = shape.columns.keys();
     let columns = columns.map(|name| (name.clone(), Value::Null)).collect();
-    let row = Row::new(table.to_owned(), columns);
+    let row = Row::new(shape.table.clone(), columns);
     Typed::recorded(row, &ShapeOf::Known(shape.into()))
 }

@@ -112,7 +112,8 @@ impl<'a> Scope<'a> {
 
     /// Writes `condition` anew, or says what is wrong with it.
     pub(crate) fn condition(self, condition: &str) -> Result<Fragment, String> {
-        self.with_stack(|mut scope, levels| {
+        with_stack(|levels| {
+            let mut scope = self.clone();
             let sql = scope.truth(&parsed(condition, levels)?)?;
             Ok(Fragment {
                 sql,
@@ -123,7 +124,8 @@ impl<'a> Scope<'a> {
 
     /// Writes `expression` anew, which stands for a value, or says what is wrong with it.
     pub(crate) fn value(self, expression: &str) -> Result<Fragment, String> {
-        self.with_stack(|mut scope, levels| {
+        with_stack(|levels| {
+            let mut scope = self.clone();
             let expression = parsed(expression, levels)?;
             let sql = scope.expression(&expression)?;
             Ok(Fragment {
@@ -139,30 +141,7 @@ impl<'a> Scope<'a> {
         from: &str,
         condition: Option<&str>,
     ) -> Result<(String, Fragment), String> {
-        self.with_stack(|scope, levels| scope.join(from, condition, levels))
-    }
-
-    /// Does `work` with as many levels as the caller's stack surely has room for; where that fails, again on a thread with
-    /// a stack of its own.
-    fn with_stack<T: Send>(
-        self,
-        work: impl Fn(Self, usize) -> Result<T, Fault> + Send + Sync,
-    ) -> Result<T, String> {
-        // The parser may take what is too deep for something else that is wrong.
-        if let Ok(done) = work(self.clone(), LEVELS_AT_ONCE) {
-            return Ok(done);
-        }
-        let outcome = std::thread::scope(|threads| {
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            let thread = thread.spawn_scoped(threads, || work(self, LEVELS_MAX));
-            let thread = thread.map_err(|error| format!("there is no thread: {error}"))?;
-            let stopped = |_panic| "the parser of conditions stopped".to_owned();
-            thread.join().map_err(stopped)?
-        });
-        outcome.map_err(|fault| match fault {
-            Fault::Deep => format!("the condition is nested deeper than {DEPTH_MAX}"),
-            Fault::Wrong(what) => what,
-        })
+        with_stack(|levels| self.clone().join(from, condition, levels))
     }
 
     fn join(
@@ -385,6 +364,39 @@ impl<'a> Scope<'a> {
             self.dialect.quote(column)
         )
     }
+}
+
+/// Returns what `work` makes of an expression, as it was read.
+///
+/// # Errors
+/// When the expression cannot be read.
+pub(crate) fn with_parsed<T: Send>(
+    expression: &str,
+    work: impl Fn(&Expr) -> T + Send + Sync,
+) -> Result<T, String> {
+    with_stack(|levels| Ok(work(&parsed(expression, levels)?)))
+}
+
+/// Does `work` with as many levels as the caller's stack surely has room for; where that fails, again
+/// on a thread with a stack of its own.
+fn with_stack<T: Send>(
+    work: impl Fn(usize) -> Result<T, Fault> + Send + Sync,
+) -> Result<T, String> {
+    // The parser may take what is too deep for something else that is wrong.
+    if let Ok(done) = work(LEVELS_AT_ONCE) {
+        return Ok(done);
+    }
+    let outcome = std::thread::scope(|threads| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(threads, || work(LEVELS_MAX));
+        let thread = thread.map_err(|error| format!("there is no thread: {error}"))?;
+        let stopped = |_panic| "the parser of conditions stopped".to_owned();
+        thread.join().map_err(stopped)?
+    });
+    outcome.map_err(|fault| match fault {
+        Fault::Deep => format!("the condition is nested deeper than {DEPTH_MAX}"),
+        Fault::Wrong(what) => what,
+    })
 }
 
 /// The names of the parameters in a condition or a join; none of a text that is neither.

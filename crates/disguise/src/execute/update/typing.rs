@@ -1,0 +1,328 @@
+//! The conversions that an expression brings about: by its comparisons and functions, and by the
+//! column into which its value goes.
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    UnaryOperator, Value as Literal,
+};
+
+use super::conversion::{Need, has_zone, is_number, lengths, needs, numbers, truths};
+use crate::database::Dialect;
+use crate::spec::predicate::with_parsed;
+
+/// A conversion between two classes of types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Conversion {
+    pub(super) from: String,
+    pub(super) into: String,
+    /// True if values of both are compared, so that the database converts either.
+    pub(super) is_of_two: bool,
+}
+
+impl Conversion {
+    /// Returns what its result depends on; nothing where it has no certain one.
+    pub(super) fn needs(&self, dialect: Dialect) -> Option<Vec<Need>> {
+        let Self { from, into, .. } = self;
+        if !self.is_of_two {
+            return needs(dialect, from, into);
+        }
+        let ways = [(from, into), (into, from)].map(|(from, into)| needs(dialect, from, into));
+        if from != into && ways.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut all: Vec<Need> = ways.into_iter().flatten().flatten().collect();
+        if from == into {
+            all.clear();
+        }
+        if has_zone(from) || has_zone(into) {
+            all.push(Need::Zone);
+        }
+        Some(all)
+    }
+}
+
+/// The class of a part of an expression.
+#[derive(Debug, Clone)]
+enum Part {
+    /// A text as it is written, which takes the class of what it stands beside.
+    Written,
+    Of(String),
+    /// NULL, or a column of which no type is known.
+    Unknown,
+}
+
+/// Says the class of a column, if its type is known.
+type ClassOf<'c> = dyn Fn(&str) -> Option<String> + Sync + 'c;
+
+/// An expression, as far as types have a part in it.
+#[derive(Debug, Default)]
+pub(super) struct Typing {
+    pub(super) conversions: Vec<Conversion>,
+    /// True if it names a column of which no type is known.
+    pub(super) has_unknown: bool,
+}
+
+impl Typing {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn of(
+        dialect: Dialect,
+        (expression, into): (&str, Option<&str>),
+        class_of: &ClassOf<'_>,
+    ) -> Result<Self, String> {
+        with_parsed(expression, |expression| {
+            let mut reading = Reading {
+                dialect,
+                class_of,
+                typing: Self::default(),
+            };
+            let part = reading.part(expression);
+            reading.typing.assign(part, into);
+            reading.typing
+        })
+    }
+
+    /// Returns that of a constant of this class.
+    pub(super) fn of_constant(class: &str, into: &str) -> Self {
+        let mut typing = Self::default();
+        typing.assign(Part::Of(class.to_owned()), Some(into));
+        typing
+    }
+
+    fn add(&mut self, from: &str, into: &str, is_of_two: bool) {
+        let conversion = Conversion {
+            from: from.to_owned(),
+            into: into.to_owned(),
+            is_of_two,
+        };
+        if !self.conversions.contains(&conversion) {
+            self.conversions.push(conversion);
+        }
+    }
+
+    fn assign(&mut self, part: Part, into: Option<&str>) {
+        match (part, into) {
+            (Part::Written, Some(into)) => self.add("text", into, false),
+            (Part::Of(class), Some(into)) => self.add(&class, into, false),
+            (Part::Unknown, _) | (_, None) => {}
+        }
+    }
+}
+
+/// An expression that is read.
+struct Reading<'c> {
+    dialect: Dialect,
+    class_of: &'c ClassOf<'c>,
+    typing: Typing,
+}
+
+impl Reading<'_> {
+    fn part(&mut self, whole: &Expr) -> Part {
+        match whole {
+            Expr::Identifier(name) => self.column(name),
+            Expr::CompoundIdentifier(parts) => match parts.last() {
+                Some(name) => self.column(name),
+                None => Part::Unknown,
+            },
+            Expr::Value(literal) => match &literal.value {
+                Literal::Number(..) => self.number(),
+                Literal::Boolean(_) => self.truth(),
+                Literal::Null => Part::Unknown,
+                _ => Part::Written,
+            },
+            Expr::Nested(inner) => self.part(inner),
+            Expr::UnaryOp { op, expr } => {
+                let part = self.part(expr);
+                match op {
+                    UnaryOperator::Minus => self.calculated([part]),
+                    _ => self.truth(),
+                }
+            }
+            Expr::BinaryOp { .. } => self.chain(whole),
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                if !matches!(**inner, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+                    self.part(inner);
+                }
+                self.truth()
+            }
+            Expr::InList { expr, list, .. } => {
+                let part = self.part(expr);
+                for other in list {
+                    let other = self.part(other);
+                    self.compare(&part, &other);
+                }
+                self.truth()
+            }
+            Expr::Between {
+                expr, low, high, ..
+            } => {
+                let part = self.part(expr);
+                for bound in [low, high] {
+                    let bound = self.part(bound);
+                    self.compare(&part, &bound);
+                }
+                self.truth()
+            }
+            Expr::Like { expr, pattern, .. } => {
+                for it in [expr, pattern] {
+                    let part = self.part(it);
+                    self.text_of(part);
+                }
+                self.truth()
+            }
+            Expr::Function(function) => self.function(function),
+            other => self.text_function(other),
+        }
+    }
+
+    fn text_function(&mut self, whole: &Expr) -> Part {
+        match whole {
+            Expr::Trim { expr, .. } => {
+                let part = self.part(expr);
+                self.text_of(part)
+            }
+            Expr::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                ..
+            } => {
+                for place in [substring_from, substring_for].into_iter().flatten() {
+                    let part = self.part(place);
+                    self.calculated([part]);
+                }
+                let part = self.part(expr);
+                self.text_of(part)
+            }
+            _ => Part::Unknown,
+        }
+    }
+
+    /// A chain leans to the left, as deep as it is long: it is followed without recursion.
+    fn chain(&mut self, whole: &Expr) -> Part {
+        let (mut links, mut first) = (Vec::new(), whole);
+        while let Expr::BinaryOp { left, op, right } = first {
+            links.push((op, right));
+            first = left;
+        }
+        let mut part = self.part(first);
+        for (operator, right) in links.into_iter().rev() {
+            let right = self.part(right);
+            part = match operator {
+                BinaryOperator::And | BinaryOperator::Or => self.truth(),
+                BinaryOperator::Plus
+                | BinaryOperator::Minus
+                | BinaryOperator::Multiply
+                | BinaryOperator::BitwiseAnd => self.calculated([part, right]),
+                _ => {
+                    self.compare(&part, &right);
+                    self.truth()
+                }
+            };
+        }
+        part
+    }
+
+    fn function(&mut self, function: &Function) -> Part {
+        let FunctionArguments::List(list) = &function.args else {
+            return Part::Unknown;
+        };
+        let arguments = list.args.iter().filter_map(|it| match it {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(it)) => Some(it),
+            _ => None,
+        });
+        let parts: Vec<Part> = arguments.map(|it| self.part(it)).collect();
+        let name = function.name.to_string().to_ascii_lowercase();
+        match name.as_str() {
+            "coalesce" => self.either(parts),
+            "abs" | "round" => self.calculated(parts),
+            "lower" | "upper" => {
+                let mut texts = parts.into_iter().map(|it| self.text_of(it));
+                texts.next_back().unwrap_or(Part::Unknown)
+            }
+            _ => {
+                for part in parts {
+                    self.text_of(part);
+                }
+                Part::Of(lengths(self.dialect).to_owned())
+            }
+        }
+    }
+
+    fn column(&mut self, name: &Ident) -> Part {
+        let class = (self.class_of)(&name.value);
+        self.typing.has_unknown |= class.is_none();
+        class.map_or(Part::Unknown, Part::Of)
+    }
+
+    fn number(&self) -> Part {
+        Part::Of(numbers(self.dialect).to_owned())
+    }
+
+    fn truth(&self) -> Part {
+        Part::Of(truths(self.dialect).to_owned())
+    }
+
+    fn compare(&mut self, one: &Part, other: &Part) {
+        match (one, other) {
+            (Part::Of(one), Part::Of(other)) => self.typing.add(one, other, true),
+            (Part::Of(class), Part::Written) | (Part::Written, Part::Of(class)) => {
+                self.typing.add("text", class, false);
+            }
+            (Part::Written, Part::Written) | (Part::Unknown, _) | (_, Part::Unknown) => {}
+        }
+    }
+
+    /// The value of the first part that is not NULL, of the class of all of them.
+    fn either(&mut self, parts: Vec<Part>) -> Part {
+        let mut all = Part::Unknown;
+        for part in parts {
+            self.compare(&all, &part);
+            all = match (all, part) {
+                (Part::Unknown, part) | (Part::Written, part @ Part::Of(_)) => part,
+                (all, _) => all,
+            };
+        }
+        all
+    }
+
+    fn text_of(&mut self, part: Part) -> Part {
+        let kept = |class: &str| {
+            // There functions of texts take bytes and bits, too.
+            self.dialect == Dialect::Postgres && matches!(class, "bytes" | "bit")
+        };
+        match part {
+            Part::Of(class) if kept(&class) => Part::Of(class),
+            Part::Of(class) => {
+                self.typing.add(&class, "text", false);
+                Part::Of("text".to_owned())
+            }
+            Part::Written => Part::Of("text".to_owned()),
+            Part::Unknown => Part::Unknown,
+        }
+    }
+
+    fn calculated(&mut self, parts: impl IntoIterator<Item = Part>) -> Part {
+        let mut is_rounded = false;
+        for part in parts {
+            match part {
+                Part::Of(class) if is_number(&class) => {
+                    is_rounded |= class == "single" || class == "double";
+                }
+                Part::Of(class) => {
+                    self.typing.add(&class, "double", false);
+                    is_rounded = true;
+                }
+                Part::Written => self.typing.add("text", numbers(self.dialect), false),
+                Part::Unknown => {}
+            }
+        }
+        if is_rounded {
+            Part::Of("double".to_owned())
+        } else {
+            self.number()
+        }
+    }
+}
