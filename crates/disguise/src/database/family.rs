@@ -120,8 +120,8 @@ impl Column {
         }
     }
     /// Returns whether a value that was recorded of a column waits: it was of another family, or,
-    /// where nothing tells the type of then, it may have been. No column of `SQLite` makes of a text
-    /// another text.
+    /// where nothing tells the type of then, it may have been. No column of `SQLite` makes anything else
+    /// of bytes, one of texts none of a text, and one without a type none of any value.
     pub(crate) fn awaits_update(
         &self,
         dialect: Dialect,
@@ -134,10 +134,13 @@ impl Column {
         match was {
             Some(was) => {
                 let (was, is) = (was.family(dialect), self.family(dialect));
-                let is_kept = dialect == Dialect::Sqlite
-                    && is == Family::Text
-                    && matches!(value, Value::Text(_));
-                was != is && !is_kept
+                let is_kept = match (&was, &is, value) {
+                    (_, _, Value::Bytes(_)) | (_, Family::Own(_), _) => true,
+                    (_, Family::Text, Value::Text(_)) => true,
+                    (Family::Own(_), _, value) => self.cannot_change(dialect, value),
+                    _ => false,
+                };
+                was != is && !(is_kept && dialect == Dialect::Sqlite)
             }
             None => !self.surely_had(dialect, value),
         }
