@@ -118,6 +118,7 @@ macro_rules! for_every_claim {
             a_time_that_an_update_made_needs_the_zone_said
             an_update_says_how_texts_are_made
             an_update_reads_no_moment
+            a_row_of_two_people_that_is_back_is_missed_no_more
             an_update_that_was_recorded_too_late_is_found
             a_conversion_that_is_on_no_list_is_refused_by_name
             what_a_setting_without_a_name_decides_is_refused

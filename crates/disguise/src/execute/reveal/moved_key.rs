@@ -104,7 +104,44 @@ impl MovedKeys<'_, '_> {
                 return Ok(Some(key));
             }
         }
+        if people > 1 {
+            return self.key_back(table, key);
+        }
         Ok(None)
+    }
+
+    /// Returns the key of the one row that has this one but for placeholders of the person, in the
+    /// place of which are those behind them: another reveal put it back.
+    fn key_back(
+        &mut self,
+        table: &ResolvedTable,
+        key: &[Value],
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let dialect = self.database.dialect();
+        let own = self
+            .database
+            .tenancy()
+            .and(dialect, &table.name, &table.name);
+        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+        for (part, value) in table.identity.iter().zip(key) {
+            let is_own = table.people().any(|it| it == part) && self.people.means_own(value);
+            let behind = self.people.reach.behind(value).filter(|_| is_own);
+            let all = std::iter::once(value).chain(behind);
+            let all: Vec<Value> = all.take(PRINCIPALS_MAX).cloned().collect();
+            let marks = placeholders(all.len());
+            conditions.push(format!("{} IN ({marks})", dialect.quote(part)));
+            parameters.extend(all);
+        }
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {}{} LIMIT 2",
+            list(dialect, &table.identity),
+            dialect.quote(&table.name),
+            conditions.join(" AND "),
+            own.sql
+        );
+        let found = self.database.query(&sql, &with(parameters, &own));
+        let mut found = found.doing("looking for the row of a record")?;
+        Ok(found.pop().filter(|_| found.is_empty()))
     }
 
     /// Returns the principal and, for one of the returning person, those before it and behind it.
