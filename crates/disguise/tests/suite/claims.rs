@@ -122,6 +122,7 @@ macro_rules! for_every_claim {
             an_update_that_was_recorded_too_late_is_found
             a_conversion_that_is_on_no_list_is_refused_by_name
             what_a_setting_without_a_name_decides_is_refused
+            types_of_rows_that_are_back_keep_no_update_away
             no_number_is_made_of_a_text_with_a_zero_byte
             types_that_hold_each_others_values_need_no_update
             a_refused_update_gives_the_reason

@@ -168,6 +168,28 @@ pub(crate) fn a_conversion_that_is_on_no_list_is_refused_by_name() {
     }
 }
 
+/// Rows were hidden once with a type of which an update has no certain result, and are back. The update is recorded for those that
+/// are hidden with another.
+pub(crate) fn types_of_rows_that_are_back_keep_no_update_away() {
+    let (kind, value, next, last) = match crate::connect().dialect() {
+        Dialect::Postgres => ("INTEGER", "101", "TEXT", "BIT VARYING USING v::bit varying"),
+        Dialect::Mysql => ("VARBINARY(9)", "'12'", "VARCHAR(9)", "INT"),
+        _ => return,
+    };
+    let mut society = society(kind, &[value], REMOVAL);
+    let id = society.leave(1);
+    assert!(society.reveal(1, id).is_complete());
+    migrated(&mut society, next);
+    let id = society.leave(1);
+    migrated(&mut society, last);
+    let said = mapping("", "sql = { v = \"v\" }\n");
+    let recorded = society.engine.updates().record(&said, time());
+    assert!(recorded.is_ok(), "{recorded:?}");
+    let revealed = society.reveal(1, id);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    assert_alike(&mut society, kind);
+}
+
 /// A text `NULL` in a list, a fragment of XML, the short name of a zone, and on `MariaDB` a fraction of a second and a day that its
 /// month lacks became what settings of the return made of them, which no update says. The reveal is refused.
 pub(crate) fn what_a_setting_without_a_name_decides_is_refused() {

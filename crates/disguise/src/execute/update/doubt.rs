@@ -66,30 +66,37 @@ impl Question<'_> {
     }
 
     /// Refuses expressions that depend on a setting of the session which the update does not say, or
-    /// which none can say.
+    /// on the search path.
     pub(super) fn refuse_unsaid(&self) -> Result<(), UpdateError> {
-        for it in &self.asked {
-            if let Some(what) = self.doubt(it) {
-                let place = it.place();
-                return Err(UpdateError::Wrong(format!("{place} {what}")));
+        self.refuse(|it| {
+            if self.dialect == Dialect::Postgres && self.compares_elsewhere(&it.used) {
+                return Some(ELSEWHERE.to_owned());
             }
-        }
-        Ok(())
+            let conversions = it.typing.conversions.iter();
+            let mut needs = conversions
+                .filter_map(|it| it.needs(self.dialect))
+                .flatten();
+            let unsaid = needs.find(|need| !self.session.says(*need));
+            unsaid.and_then(unsaid_setting)
+        })
     }
 
-    /// Returns the reason why nobody can say what the migration made by an expression.
-    fn doubt(&self, it: &Asked<'_>) -> Option<String> {
-        if self.dialect == Dialect::Postgres && self.compares_elsewhere(&it.used) {
-            return Some(ELSEWHERE.to_owned());
-        }
-        let mut doubts = it.typing.conversions.iter().filter_map(|conversion| {
-            let Some(needs) = conversion.needs(self.dialect) else {
-                return Some(uncertain(conversion, it.into));
-            };
-            let mut unsaid = needs.into_iter().filter(|need| !self.session.says(*need));
-            unsaid.next().and_then(unsaid_setting)
-        });
-        doubts.next()
+    /// Refuses expressions that bring about a conversion of which nobody can say what it makes.
+    pub(super) fn refuse_uncertain(&self) -> Result<(), UpdateError> {
+        self.refuse(|it| {
+            let mut conversions = it.typing.conversions.iter();
+            let unlisted = conversions.find(|it| it.needs(self.dialect).is_none());
+            unlisted.map(|unlisted| uncertain(unlisted, it.into))
+        })
+    }
+
+    fn refuse(&self, doubt: impl Fn(&Asked<'_>) -> Option<String>) -> Result<(), UpdateError> {
+        let mut asked = self.asked.iter();
+        let doubted = asked.find_map(|it| Some((it, doubt(it)?)));
+        doubted.map_or(Ok(()), |(it, what)| {
+            let place = it.place();
+            Err(UpdateError::Wrong(format!("{place} {what}")))
+        })
     }
 
     /// Returns whether an expression compares values of a type of `PostgreSQL` outside the search

@@ -199,6 +199,7 @@ impl Mapping {
         let mut out = Vec::new();
         for (number, target) in self.into.iter().enumerate() {
             let question = self.question(database, now, (target, row))?;
+            question.refuse_uncertain()?;
             question.refuse_unsaid()?;
             let worked_out = question.run(database)?;
             if worked_out.meets {
@@ -255,6 +256,22 @@ impl Mapping {
         Ok(())
     }
 
+    /// Refuses expressions over such a row that bring about a conversion which is on no list. Those that
+    /// are wrong for other reasons are not looked at.
+    pub(super) fn refuse_uncertain(
+        &self,
+        database: &dyn Database,
+        now: Now<'_>,
+        row: &Typed,
+    ) -> Result<(), UpdateError> {
+        for target in &self.into {
+            if let Ok(question) = self.question(database, now, (target, row)) {
+                question.refuse_uncertain()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Tries the expressions over a row of NULL.
     pub(super) fn tried(
         &self,
@@ -264,6 +281,7 @@ impl Mapping {
     ) -> Result<(), UpdateError> {
         for target in &self.into {
             let question = self.question(database, now, (target, row))?;
+            question.refuse_uncertain()?;
             question.refuse_unsaid()?;
             question.run(database)?;
         }

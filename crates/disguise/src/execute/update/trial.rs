@@ -42,33 +42,43 @@ impl Mapping {
             let shapes = shapes.filter(|it| it.table == self.table);
             shapes.map(nulls).collect()
         };
+        let named = |source| {
+            let name = self.name.clone();
+            Error::Update { name, source }
+        };
         // Of settings the rows of every shape depend.
         for row in &rows {
-            self.refuse_unsaid(database, now, row)
-                .map_err(|source| Error::Update {
-                    name: self.name.clone(),
-                    source,
-                })?;
+            self.refuse_unsaid(database, now, row).map_err(named)?;
         }
-        if is_behind {
-            return Ok(());
-        }
+        // Shapes stay when the rows that had them are back.
         let mut refused = None;
         for row in rows {
-            let doing = "trying an update";
-            database.execute(SAVEPOINT, &[]).doing(doing)?;
-            let tried = self.tried(database, now, &row);
-            database.execute(BACK, &[]).doing(doing)?;
-            database.execute(RELEASE, &[]).doing(doing)?;
+            let tried = if is_behind {
+                self.refuse_uncertain(database, now, &row)
+            } else {
+                self.tried_apart(database, now, &row)?
+            };
             match tried {
                 Ok(()) => return Ok(()),
                 Err(source) => refused = Some(explained(source)),
             }
         }
-        refused.map_or(Ok(()), |source| {
-            let name = self.name.clone();
-            Err(Error::Update { name, source })
-        })
+        refused.map_or(Ok(()), |source| Err(named(source)))
+    }
+
+    /// Tries the expressions over a row of NULL, and leaves nothing of that.
+    fn tried_apart(
+        &self,
+        database: &mut dyn TenantConnection,
+        now: Now<'_>,
+        row: &Typed,
+    ) -> Result<Result<(), UpdateError>, Error> {
+        let doing = "trying an update";
+        database.execute(SAVEPOINT, &[]).doing(doing)?;
+        let tried = self.tried(database, now, row);
+        database.execute(BACK, &[]).doing(doing)?;
+        database.execute(RELEASE, &[]).doing(doing)?;
+        Ok(tried)
     }
 
     /// Refuses to make a column anew of itself that an update `before` made with the type of now: that

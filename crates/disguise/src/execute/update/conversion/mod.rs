@@ -123,8 +123,8 @@ const MARIADB: &[Rule] = &[
     (AMOUNTS, LETTERS, &[]),
     (&["whole", "decimal"], &["bit", "year"], &[]),
     (&["year", "member"], AMOUNTS, &[]),
-    // Of 64 bits, ALTER TABLE makes a number with a sign.
-    (&["bit"], &["decimal"], &[]),
+    // Of 64 bits, ALTER TABLE makes a rounded number with a sign.
+    (&["bit"], &["whole", "decimal"], &[]),
     (&["year", "bit"], LETTERS, &[]),
     (NETWORK, LETTERS, &[]),
     (LETTERS, NETWORK, &[]),
