@@ -499,6 +499,7 @@ fn every_bound_is_in_the_document_with_its_value() {
         ("LEAF_BYTES_MAX", LEAF_BYTES_MAX as i128),
         ("PROOF_EXTRA_BYTES_MAX", PROOF_EXTRA_BYTES_MAX as i128),
         ("PROOF_LINKS_MAX", PROOF_LINKS_MAX as i128),
+        ("PROOF_LINKS_DEFAULT", PROOF_LINKS_DEFAULT as i128),
         ("PROOF_V1_LINKS_MAX", PROOF_V1_LINKS_MAX as i128),
         ("CHAIN_LINKS_MAX", CHAIN_LINKS_MAX as i128),
         ("CHAIN_BYTES_MAX", CHAIN_BYTES_MAX as i128),
