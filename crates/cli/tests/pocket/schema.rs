@@ -66,7 +66,7 @@ fn refusals_of_tables_columns_and_joins_lead_to_the_schema() {
     assert!(!said.contains("pocket schema"), "{said}");
 }
 
-/// Whoever had a database of their own found no query in the help that says who read their data. The
+/// People with a database of their own found no query in the help that says who read their data. The
 /// one that stands there is run as it is printed.
 #[test]
 fn the_help_has_the_query_that_a_person_asks() {

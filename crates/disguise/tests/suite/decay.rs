@@ -106,7 +106,7 @@ pub(crate) fn whoever_stays_in_the_table_is_taken_again_only_after_a_change() {
     assert_eq!(applied(&run(&mut forum, BLANK)), 1);
 }
 
-/// Whoever decayed, stayed in the users table and came back was left out by every run from then on,
+/// A person who decayed, stayed in the users table and came back was left out by every run from then on,
 /// unless the application changed the row. Once nothing of theirs is hidden they count as before.
 pub(crate) fn whoever_came_back_from_a_decay_decays_again() {
     let mut forum = forum();

@@ -63,10 +63,6 @@ impl MovedKeys<'_, '_> {
         let dialect = self.database.dialect();
         let is_person = |column: &String| table.people().any(|it| it == column);
         let people = table.identity.iter().filter(|it| is_person(it)).count();
-        let own = self
-            .database
-            .tenancy()
-            .and(dialect, &table.name, &table.name);
         for (part, value) in table.identity.iter().zip(key) {
             if !is_person(part) || !self.people.means_own(value) {
                 continue;
@@ -91,16 +87,7 @@ impl MovedKeys<'_, '_> {
                     parameters.push(value.clone());
                 }
             }
-            let sql = format!(
-                "SELECT {} FROM {} WHERE {}{} LIMIT 2",
-                list(dialect, &table.identity),
-                dialect.quote(&table.name),
-                conditions.join(" AND "),
-                own.sql
-            );
-            let found = self.database.query(&sql, &with(parameters, &own));
-            let mut found = found.doing("looking for the row of a record")?;
-            if let (Some(key), true) = (found.pop(), found.is_empty()) {
+            if let Some(key) = self.key_of_one(table, &conditions, parameters)? {
                 return Ok(Some(key));
             }
         }
@@ -118,10 +105,6 @@ impl MovedKeys<'_, '_> {
         key: &[Value],
     ) -> Result<Option<Vec<Value>>, Error> {
         let dialect = self.database.dialect();
-        let own = self
-            .database
-            .tenancy()
-            .and(dialect, &table.name, &table.name);
         let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
         for (part, value) in table.identity.iter().zip(key) {
             let is_own = table.people().any(|it| it == part) && self.people.means_own(value);
@@ -132,6 +115,21 @@ impl MovedKeys<'_, '_> {
             conditions.push(format!("{} IN ({marks})", dialect.quote(part)));
             parameters.extend(all);
         }
+        self.key_of_one(table, &conditions, parameters)
+    }
+
+    /// Returns the key of the one row of `table` that meets the conditions; nothing where several do.
+    fn key_of_one(
+        &mut self,
+        table: &ResolvedTable,
+        conditions: &[String],
+        parameters: Vec<Value>,
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let dialect = self.database.dialect();
+        let own = self
+            .database
+            .tenancy()
+            .and(dialect, &table.name, &table.name);
         let sql = format!(
             "SELECT {} FROM {} WHERE {}{} LIMIT 2",
             list(dialect, &table.identity),
