@@ -33,6 +33,7 @@ pub use operations::{
 };
 pub use plan::cascade::Referring;
 pub use plan::step::PlannedStep;
+pub use records::commitment::PersonCommitment;
 pub use records::credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use records::credential_text::CredentialLine;
 #[cfg(feature = "fuzz")]

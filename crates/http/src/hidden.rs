@@ -1,11 +1,31 @@
-//! Rows that disguises hide of a person, as text and as the JSON that `pocket create --disguises`
-//! takes.
+//! Rows that disguises hide of a person, and whose they are, as text and as the JSON that `pocket
+//! create --disguises` takes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use probity_disguise::{Hidden, Value};
+use probity_disguise::{Hidden, PersonCommitment, Value};
 use probity_format::time::format_time;
+use serde::Serialize;
 use serde_json::{Map, Number, json};
+use utoipa::ToSchema;
+
+/// The person of an export: SHA-256 of a label, the nonce, the tenant if there is one, and the id.
+#[derive(Serialize, ToSchema)]
+pub struct PersonForm {
+    /// 16 random bytes in hexadecimal digits.
+    nonce: String,
+    /// The hash in hexadecimal digits.
+    hash: String,
+}
+
+impl From<PersonCommitment> for PersonForm {
+    fn from(person: PersonCommitment) -> Self {
+        Self {
+            nonce: person.nonce(),
+            hash: person.hash(),
+        }
+    }
+}
 
 /// Returns a hidden row or value as JSON.
 ///

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use probity_disguise::DatabaseError;
+use probity_disguise::{DatabaseError, Exported};
 use probity_log::LogError;
 use probity_pocketdb::Error as PocketError;
 
@@ -310,6 +310,9 @@ pub enum VaultError {
     /// A text is no export of the rows that a disguise hid.
     #[error("this is no export of a disguise: {0}")]
     NoExport(ExportFault),
+    /// An export names another person than the one of the database.
+    #[error("the export is of another person")]
+    OtherPerson,
     /// A hidden row has a part that is longer than its column here.
     #[error("row {number} has {part} of {bytes} bytes, and {most} fit")]
     HiddenTooLong {
@@ -477,6 +480,10 @@ pub enum ExportFault {
     },
     /// An object that is a row and has a member `rows` besides.
     RowWithRows,
+    /// An export of a later version; its form.
+    Form(String),
+    /// An export that does not name its person, as those of its form do.
+    NoPerson,
     /// A text without rows.
     Empty,
 }
@@ -487,6 +494,12 @@ impl fmt::Display for ExportFault {
             Self::Malformed(what) => f.write_str(what),
             Self::Row { number, lacks } => write!(f, "row {number} has no {lacks}"),
             Self::RowWithRows => f.write_str("an object is a row and has rows besides"),
+            Self::Form(form) => write!(
+                f,
+                "its form is {form}, and this program reads {} and what has none",
+                Exported::FORM
+            ),
+            Self::NoPerson => f.write_str("it does not name its person"),
             Self::Empty => f.write_str("it has no rows"),
         }
     }

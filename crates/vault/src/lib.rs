@@ -63,6 +63,6 @@ pub use evidence::{
 };
 pub use import::{End, Import, RowsFormat};
 pub use observer::Observer;
-pub use person::{Filled, Person};
+pub use person::{Attribution, Filled, Person};
 pub use script::{Done, run_script};
 pub use takeover::{CutKey, LeftOutHeir, Takeover, TakeoverOptions, Weakened};

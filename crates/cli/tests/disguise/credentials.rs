@@ -459,3 +459,75 @@ fn exported_rows_go_to_a_file_of_their_owner_alone() {
     let (_, stderr) = place.run(&export, 1);
     assert!(stderr.contains("it is there already"), "{stderr}");
 }
+
+/// A copy of one person took the export of another, with status 0, for the file named nobody. It names its
+/// person by a hash, and each copy compares that with its own person.
+#[test]
+fn an_export_of_another_person_is_refused_by_a_copy() {
+    let place = prepared();
+    fs::write(place.path("20.pw"), "another long password\n").unwrap();
+    let register = ["disguise", "register", "--user", "20"];
+    let out = ["--password-file", "20.pw", "--credential-out", "20.token"];
+    place.run(&[&register[..], &out].concat(), 0);
+    for user in ["19", "20"] {
+        let of = ["--spec", "leave.toml", "--user", user];
+        place.run(&[&["disguise", "apply"], &of[..]].concat(), 0);
+        let (password, file) = (format!("{user}.pw"), format!("{user}.json"));
+        let export = ["disguise", "export", "--user", user, "-o", &file];
+        place.run(&[&export[..], &["--credential", &password]].concat(), 0);
+    }
+    let text = fs::read_to_string(place.path("19.json")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["form"], 2);
+    let carry = |subject: &str, more: &[&str], status| {
+        let create = [
+            "pocket",
+            "create",
+            "c",
+            "--size",
+            "16",
+            "--subject",
+            subject,
+        ];
+        let (stdout, stderr) = place.run(&[&create[..], more].concat(), status);
+        for file in ["c", "c.root"] {
+            assert_eq!(place.path(file).exists(), status == 0, "{stderr}");
+            drop(fs::remove_file(place.path(file)));
+        }
+        (stdout, stderr)
+    };
+    let own = ["--disguises", "19.json"];
+    let others = ["--disguises", "19.json", "--disguises", "20.json"];
+    let log = ["--log", "audit"];
+    let as_19 = ["--user", "19"];
+    for more in [&own[..], &[&own[..], &log].concat()] {
+        let (_, stderr) = carry("19", more, 0);
+        assert!(!stderr.contains("does not say whose"), "{stderr}");
+        carry("bea", &[more, &as_19].concat(), 0);
+        let (_, stderr) = carry("bea", more, 1);
+        assert!(
+            stderr.contains("19.json has the rows of another person than bea")
+                && stderr.contains("--user"),
+            "{stderr}"
+        );
+        let (_, stderr) = carry("bea", &[more, &["--user", "20"]].concat(), 1);
+        assert!(stderr.contains("than bea, who is 20"), "{stderr}");
+    }
+    let (_, stderr) = carry("19", &others, 1);
+    assert!(stderr.contains("20.json has the rows"), "{stderr}");
+    carry("19", &[&log[..], &as_19].concat(), 2);
+    // A file of an earlier version names nobody.
+    for name in ["form", "person"] {
+        document.as_object_mut().unwrap().remove(name);
+    }
+    fs::write(place.path("earlier.json"), document.to_string()).unwrap();
+    let earlier = ["--disguises", "earlier.json", "--json"];
+    let (stdout, stderr) = carry("20", &earlier, 0);
+    assert!(
+        stderr.contains("earlier.json does not say whose rows it has")
+            && stderr.contains("those of 20"),
+        "{stderr}"
+    );
+    let created: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(created["unnamed"], serde_json::json!(["earlier.json"]));
+}

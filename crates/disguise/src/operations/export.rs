@@ -13,6 +13,7 @@ use crate::database::{CatalogTable, Column, Database, Dialect};
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::update::{self, Updates};
 use crate::records::co_owned::slots_of;
+use crate::records::commitment::PersonCommitment;
 use crate::records::credential::Credential;
 use crate::records::hold::Held;
 use crate::records::principal::Reached;
@@ -134,13 +135,29 @@ pub struct Hidden {
 }
 
 /// Everything that disguises hide of a person.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Exported {
+    /// The person, under a nonce of this export.
+    pub person: PersonCommitment,
     /// The rows and values, the oldest disguise first.
     pub hidden: Vec<Hidden>,
     /// The disguises of which a record cannot be read, because a part of it is missing or damaged.
     pub unreadable: BTreeSet<DisguiseId>,
+}
+
+impl Exported {
+    /// The form of the documents of exports. Those of form 2 name the person, and earlier ones say
+    /// neither the form nor whose they are.
+    pub const FORM: u32 = 2;
+
+    fn of(tenant: Option<&Value>, user: &Value) -> Result<Self, Error> {
+        Ok(Self {
+            person: PersonCommitment::new(tenant, user)?,
+            hidden: Vec::new(),
+            unreadable: BTreeSet::new(),
+        })
+    }
 }
 
 impl<D: Database> Engine<D> {
@@ -224,7 +241,7 @@ fn hidden<D: Database>(
         gone: BTreeSet::new(),
     };
     let dialect = open.database.dialect();
-    let mut exported = Exported::default();
+    let mut exported = Exported::of(open.tenant(), user)?;
     for it in meant {
         let Some(mut bag) = it.read(&mut open.database)? else {
             exported.unreadable.insert(it.disguise());

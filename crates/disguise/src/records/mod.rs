@@ -3,6 +3,7 @@
 pub(crate) mod bag;
 pub(crate) mod chunk_note;
 pub(crate) mod co_owned;
+pub(crate) mod commitment;
 pub(crate) mod concerned;
 pub(crate) mod credential;
 pub(crate) mod credential_text;

@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
+use crate::records::commitment::{HASH_BYTES, NONCE_BYTES, hashed};
 use crate::records::name::{digits, undigits};
 
 /// The first line of a receipt, so that no other note passes for one.
 const TITLE: &str = "probity erasure receipt v1";
-/// Bytes of the nonce that keeps anybody who finds a receipt from guessing the person.
-const NONCE_BYTES: usize = 16;
-const HASH_BYTES: usize = 32;
+/// The label of the person of a receipt.
+const LABEL: &[u8] = b"probity erasure receipt\0";
 
 /// A receipt that records and their keys were destroyed, of one disguise or of all that a person
 /// had. It names the person by a hash with a nonce of its own, which says nothing without the
@@ -61,14 +61,14 @@ impl Receipt {
             disguise,
             bags: u64::try_from(bags).unwrap_or(u64::MAX),
             nonce,
-            person: hashed(&nonce, tenant, user),
+            person: hashed(LABEL, &nonce, tenant, user),
         })
     }
 
     /// Returns whether it concerns the person with this id, of `tenant` if the database has
     /// tenants.
     pub fn is_about(&self, tenant: Option<&Value>, user: &Value) -> bool {
-        hashed(&self.nonce, tenant, user) == self.person
+        hashed(LABEL, &self.nonce, tenant, user) == self.person
     }
 
     /// Returns the text that is signed.
@@ -164,18 +164,6 @@ impl Receipt {
         }
         Ok(read)
     }
-}
-
-fn hashed(nonce: &[u8; NONCE_BYTES], tenant: Option<&Value>, user: &Value) -> [u8; HASH_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(b"probity erasure receipt\0");
-    hash.update(nonce);
-    if let Some(tenant) = tenant {
-        hash.update(b"tenant\0");
-        hash.update(Sha256::digest(tenant.principal()));
-    }
-    hash.update(user.principal());
-    hash.finalize().into()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Export of everything that disguises hide of a person, for that person.
 
+use probity_disguise::Exported;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
-use crate::hidden::row_json;
+use crate::hidden::{PersonForm, row_json};
 use crate::problem::Problem;
 use crate::request_context::{EntryForm, RequestContext};
 
@@ -26,6 +27,10 @@ pub(super) struct Export {
 /// Everything that disguises hide of a person, the oldest first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ExportedForm {
+    /// The form of the answer: 2, which names the person.
+    form: u32,
+    /// The person, so that a copy of somebody else takes none of these rows.
+    person: PersonForm,
     /// The rows, each an object with the members disguise, time, table, row (its identifying values), change (removed,
     /// left, modified, decorrelated), values (what is hidden) and, for what was changed, since (what stands there now).
     #[schema(value_type = Vec<Object>)]
@@ -53,6 +58,8 @@ impl Operation for Export {
             .engine
             .export(&user, &credential, id, context.time)?;
         Ok(ExportedForm {
+            form: Exported::FORM,
+            person: exported.person.into(),
             rows: exported.hidden.iter().map(row_json).collect(),
             unreadable: exported
                 .unreadable

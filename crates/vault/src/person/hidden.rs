@@ -1,11 +1,12 @@
 //! Rows that disguises hid of a person, and the credentials that reveal them.
 
+use probity_disguise::{Exported, PersonCommitment};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::{SecureStore, Value};
 use serde_json::value::RawValue;
 
 use super::exact_json::Exact;
-use super::{Person, VALUE_PIECE_BYTES};
+use super::{Attribution, Person, VALUE_PIECE_BYTES};
 use crate::error::{ExportFault, VaultError};
 use crate::rows_file::without_place;
 
@@ -46,11 +47,11 @@ pub(super) fn credential<F: Nand, S: SecureStore>(
     )
 }
 
-/// Imports the hidden rows of an export.
+/// Imports the hidden rows of an export, and returns whether it says whose they are.
 pub(super) fn fill<F: Nand, S: SecureStore>(
     person: &mut Person<'_, F, S>,
     export: &[u8],
-) -> Result<(), VaultError> {
+) -> Result<Attribution, VaultError> {
     let mut names = if let Some(names) = person.disguises.take() {
         names
     } else {
@@ -58,6 +59,7 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
         Vec::new()
     };
     let mut number = 0;
+    let mut attribution = Attribution::Named;
     let documents = serde_json::Deserializer::from_slice(export);
     let mut documents = documents.into_iter::<Box<RawValue>>();
     while let Some(raw) = documents.next() {
@@ -72,6 +74,11 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
                 "{words}, in the document that begins at line {line}"
             ))
         })?;
+        match person_of(&document).map_err(VaultError::NoExport)? {
+            Some(named) if !person.is_named_by(named) => return Err(VaultError::OtherPerson),
+            Some(_) => {}
+            None => attribution = Attribution::Unnamed,
+        }
         for row in rows_of(&document).map_err(VaultError::NoExport)? {
             number += 1;
             let hidden = Hidden::of(row)
@@ -84,7 +91,29 @@ pub(super) fn fill<F: Nand, S: SecureStore>(
         return Err(VaultError::NoExport(ExportFault::Empty));
     }
     person.disguises = Some(names);
-    Ok(())
+    Ok(attribution)
+}
+
+/// Returns the person whom a document names; nothing for one of an earlier form, or for rows alone.
+fn person_of(document: &Exact) -> Result<Option<PersonCommitment>, ExportFault> {
+    if !matches!(document.member("rows"), Some(Exact::List(_))) {
+        return Ok(None);
+    }
+    let Some(form) = document.member("form") else {
+        return Ok(None);
+    };
+    let is_known = matches!(form, Exact::Number(form) if *form == Exported::FORM.to_string());
+    if !is_known {
+        return Err(ExportFault::Form(form.plain()));
+    }
+    let person = document.member("person");
+    let text = |name| match person?.member(name)? {
+        Exact::Text(text) => Some(text),
+        _ => None,
+    };
+    let parsed = text("nonce").zip(text("hash"));
+    let parsed = parsed.and_then(|(nonce, hash)| PersonCommitment::parse(nonce, hash));
+    parsed.map(Some).ok_or(ExportFault::NoPerson)
 }
 
 /// Returns the rows of a document.

@@ -14,6 +14,7 @@ mod names;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use probity_disguise::{PersonCommitment, Value as Id};
 use probity_log::reader::{Damage, Reader};
 use probity_pocketdb::flash::Nand;
 use probity_pocketdb::{SecureStore, Store, Value};
@@ -48,6 +49,17 @@ pub struct Filled {
     pub unreadable: Option<u64>,
 }
 
+/// The word of an export about the person whose rows it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "rows of nobody in particular may be another person's"]
+#[non_exhaustive]
+pub enum Attribution {
+    /// All of it names the person of the database.
+    Named,
+    /// Some of it names nobody: an export of an earlier version, or rows of another origin.
+    Unnamed,
+}
+
 /// A person's own database while it is filled, each source at most once but for credentials and
 /// hidden rows. The database is made for it: its tables must not be there yet.
 ///
@@ -61,6 +73,10 @@ pub struct Person<'a, F: Nand, S: SecureStore> {
     has_credentials: bool,
     /// The names of the disguises with hidden rows, once there are some, in the order of their ids.
     disguises: Option<Vec<String>>,
+    /// The ids that the person may have in the databases of disguises.
+    ids: Vec<Id>,
+    /// The tenant of these ids.
+    tenant: Option<Id>,
 }
 
 impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
@@ -77,6 +93,8 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
             filled: Filled::default(),
             has_credentials: false,
             disguises: None,
+            ids: Id::meant(subject),
+            tenant: None,
         };
         person.create(&[ABOUT])?;
         person.about("subject", subject)?;
@@ -133,14 +151,38 @@ impl<'a, F: Nand, S: SecureStore> Person<'a, F, S> {
         hidden::credential(self, name, secret)
     }
 
-    /// Imports the hidden rows of an export of disguises. They are JSON objects with the members
-    /// `disguise`, `table`, `row` and `values`, one after the other, in an array, or in the member
-    /// `rows` of an object; other members are ignored.
+    /// Says by which ids the person is known in the databases of disguises, and of which tenant
+    /// these are. Without any, the name of the subject is the id. The database notes both.
     ///
     /// # Errors
-    /// [`VaultError::NoExport`]; [`VaultError::HiddenTooLong`]; [`VaultError::Pocket`].
-    pub fn hidden_rows(&mut self, export: &[u8]) -> Result<(), VaultError> {
+    /// [`VaultError::Pocket`], also where one is longer than 255 bytes.
+    pub fn known_as(&mut self, users: &[String], tenant: Option<&str>) -> Result<(), VaultError> {
+        if !users.is_empty() {
+            self.ids = users.iter().flat_map(|user| Id::meant(user)).collect();
+        }
+        self.tenant = tenant.map(Id::from);
+        for user in users {
+            self.about("user", user)?;
+        }
+        tenant.map_or(Ok(()), |tenant| self.about("tenant", tenant))
+    }
+
+    /// Imports the hidden rows of an export of disguises, once it names the person. They are JSON
+    /// objects with the members `disguise`, `table`, `row` and `values`, one after the other, in an
+    /// array, or in the member `rows` of an object; other members of rows are ignored. Beside `rows`
+    /// the members `form` and `person` say whose they are.
+    ///
+    /// # Errors
+    /// [`VaultError::NoExport`]; [`VaultError::OtherPerson`]; [`VaultError::HiddenTooLong`];
+    /// [`VaultError::Pocket`].
+    pub fn hidden_rows(&mut self, export: &[u8]) -> Result<Attribution, VaultError> {
         hidden::fill(self, export)
+    }
+
+    /// Returns whether the person has the id to which an export commits.
+    fn is_named_by(&self, export: PersonCommitment) -> bool {
+        let mut ids = self.ids.iter();
+        ids.any(|id| export.is_of(self.tenant.as_ref(), id))
     }
 
     /// Commits the last rows, and returns what was found.

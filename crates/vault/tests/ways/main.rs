@@ -10,6 +10,8 @@ mod person;
 mod rows;
 #[cfg(test)]
 mod takeover;
+#[cfg(test)]
+mod whose;
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;

@@ -11,7 +11,7 @@ use probity_log::reader::Reader;
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
 use probity_store::{Clock, Command, Commands, Store};
-use probity_vault::{ExportFault, Observer, Person, VaultError};
+use probity_vault::{Attribution, ExportFault, Observer, Person, VaultError};
 
 use crate::{Pocket, pocket, rows};
 
@@ -440,8 +440,10 @@ fn hidden_rows_and_credentials_come_from_several_files() {
         br#"{"disguise":4,"table":"notes","row":"id=1","values":{"text":"hello","n":1.50}}"#;
     let second =
         br#"{"rows":[{"disguise":4,"table":"notes","row":"id=2","values":{"text":null}}]}"#;
-    person.hidden_rows(first).unwrap();
-    person.hidden_rows(second).unwrap();
+    for export in [&first[..], second] {
+        let named = person.hidden_rows(export).unwrap();
+        assert_eq!(named, Attribution::Unnamed);
+    }
     person.finish().unwrap();
     assert_eq!(
         rows(&mut store, "SELECT name, encoding, text FROM credentials"),

@@ -127,9 +127,15 @@ pub struct PocketCreate {
     /// Policy that says whose a key is, as for the proxy [default: the built-in one]
     #[arg(long, value_name = "FILE", requires = "store")]
     pub policy: Option<PathBuf>,
-    /// JSON of rows that a disguise hid of the subject; may be repeated
+    /// JSON of rows that a disguise hid of the subject, as `disguise export` writes it; may be repeated
     #[arg(long, value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub disguises: Vec<PathBuf>,
+    /// Id of the subject in the database of these disguises [default: S]; may be repeated
+    #[arg(long = "user", value_name = "U", requires = "disguises")]
+    pub users: Vec<String>,
+    /// Tenant of that id, where the database has several
+    #[arg(long, value_name = "T", requires = "disguises")]
+    pub tenant: Option<String>,
     /// File of a credential for disguises, which is put into the database; may be repeated
     #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub credentials: Vec<PathBuf>,

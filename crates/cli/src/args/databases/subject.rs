@@ -65,9 +65,15 @@ pub struct SubjectExport {
     /// Policy that says whose a key is, as for the proxy [default: the built-in one]
     #[arg(long, value_name = "FILE", requires = "store")]
     pub policy: Option<PathBuf>,
-    /// JSON of rows that a disguise hid of the person; may be repeated
+    /// JSON of rows that a disguise hid of the person, as `disguise export` writes it; may be repeated
     #[arg(long, value_name = "FILE")]
     pub disguises: Vec<PathBuf>,
+    /// Id of the person in the database of these disguises [default: ID]; may be repeated
+    #[arg(long = "user", value_name = "U", requires = "disguises")]
+    pub users: Vec<String>,
+    /// Tenant of that id, where the database has several
+    #[arg(long, value_name = "T", requires = "disguises")]
+    pub tenant: Option<String>,
     /// File of a credential for disguises, which is put into the database; may be repeated
     #[arg(long = "credential", value_name = "FILE")]
     pub credentials: Vec<PathBuf>,
@@ -103,6 +109,8 @@ impl SubjectExport {
             store_key: self.store_key,
             policy: self.policy,
             disguises: self.disguises,
+            users: self.users,
+            tenant: self.tenant,
             credentials: self.credentials,
             subject: Some(self.subject),
             log_key: self.key,

@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use probity_disguise::{DisguiseId, Hidden};
-use probity_http::hidden::{row_json, row_text};
+use probity_disguise::{DisguiseId, Exported, Hidden};
+use probity_http::hidden::{PersonForm, row_json, row_text};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ use crate::output_file::{Existing, OutputFile};
 /// The form that `pocket create --disguises` takes.
 #[derive(Serialize)]
 struct ExportedForm {
+    form: u32,
+    /// The person, so that a copy of somebody else takes none of the rows.
+    person: PersonForm,
     rows: Vec<serde_json::Value>,
     /// The disguises of which a record cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,6 +60,8 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     if args.json || place.is_some() {
         let ids = exported.unreadable.iter();
         let form = ExportedForm {
+            form: Exported::FORM,
+            person: exported.person.into(),
             rows: exported.hidden.iter().map(row_json).collect(),
             unreadable: ids.map(ToString::to_string).collect(),
             entry,

@@ -53,6 +53,9 @@ struct Created<'a> {
     /// Parts of the log that were given up, of whomever they were.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     lost: &'a [LostForm],
+    /// Files of hidden rows that do not say whose they are.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unnamed: &'a [PathBuf],
     /// Parts of another database that were not taken as they were.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     untaken: Option<&'a Untaken>,
@@ -94,6 +97,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
             keys: found.keys,
             unreadable: found.unreadable,
             lost: &found.lost,
+            unnamed: &found.unnamed,
             untaken: untaken.as_ref(),
             memory_bytes: args.extent.ram,
         })?;

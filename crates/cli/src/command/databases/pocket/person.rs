@@ -1,7 +1,7 @@
 //! `pocket create --subject`: the sources of a person's own database.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use probity_log::reader::Filter;
 use probity_pocketdb::flash::FileFlash;
 use probity_pocketdb::secure::FileStore;
 use probity_store::{Clock, Options, Store};
-use probity_vault::{Observer, Person, VaultError};
+use probity_vault::{Attribution, Observer, Person, VaultError};
 
 use super::{Place, Vault};
 use crate::args::PocketCreate;
@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) unreadable: Option<u64>,
     /// Losses of the log that were accepted: nothing tells whom they were about.
     pub(super) lost: Vec<LostForm>,
+    /// Files of hidden rows that do not say whose they are.
+    pub(super) unnamed: Vec<PathBuf>,
 }
 
 /// Imports everything about the subject that the arguments name.
@@ -54,6 +56,7 @@ pub(super) fn fill(
         keys: None,
         unreadable: None,
         lost: Vec::new(),
+        unnamed: Vec::new(),
     };
     let Some(subject) = &args.subject else {
         return Ok(found);
@@ -76,8 +79,13 @@ pub(super) fn fill(
     for path in &args.credentials {
         sources.credential(path)?;
     }
+    let tenant = args.tenant.as_deref();
+    let known = sources.person.known_as(&args.users, tenant);
+    known.map_err(refused)?;
     for path in &args.disguises {
-        sources.hidden_rows(path)?;
+        if sources.hidden_rows(path, subject)? == Attribution::Unnamed {
+            found.unnamed.push(path.clone());
+        }
     }
     let filled = sources.person.finish().map_err(refused)?;
     (found.entries, found.keys) = (filled.entries, filled.keys);
@@ -200,10 +208,34 @@ impl Sources<'_> {
         taken.map_err(|error| self.place.vault_refused(error))
     }
 
-    fn hidden_rows(&mut self, path: &Path) -> Result<(), Failure> {
+    /// Returns the subject in words, with the ids that were named.
+    fn named(&self, subject: &str) -> String {
+        let of = |tenant: &String| format!(" of the tenant {tenant}");
+        let tenant = self.args.tenant.as_ref().map_or_else(String::new, of);
+        match self.args.users.as_slice() {
+            [] => format!("{subject}{tenant}"),
+            users => format!("{subject}, who is {}{tenant}", users.join(" or ")),
+        }
+    }
+
+    fn hidden_rows(&mut self, path: &Path, subject: &str) -> Result<Attribution, Failure> {
         let export = read(path, EXPORT_BYTES_MAX)?;
         let taken = self.person.hidden_rows(&export);
+        if matches!(taken, Ok(Attribution::Unnamed)) {
+            note(&format!(
+                "warning: {} does not say whose rows it has, as exports of earlier versions do not: see that they are those of {subject}",
+                path.display()
+            ));
+        }
         taken.map_err(|error| match error {
+            VaultError::OtherPerson => Failure::new(format!(
+                "{} has the rows of another person than {}",
+                path.display(),
+                self.named(subject)
+            ))
+            .remedy(format!(
+                "leave it out; where {subject} has another id in the database of the disguises, name that with --user, and its tenant with --tenant where it has several"
+            )),
             VaultError::NoExport(fault) => Failure::new(format!(
                 "{} is no export of a disguise: {fault}",
                 path.display()
