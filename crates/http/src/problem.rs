@@ -442,9 +442,11 @@ impl From<Error> for Problem {
             Error::RecordsLost { .. } | Error::Unreadable { .. } | Error::DamagedRow { .. } => {
                 Kind::DatabaseFailed
             }
-            Error::OtherLog | Error::LogNeeded | Error::SameLog | Error::UnsaidLog => {
-                Kind::OtherLog
-            }
+            Error::OtherLog
+            | Error::LogNeeded
+            | Error::SameLog
+            | Error::UnclearLog
+            | Error::UnsaidLog => Kind::OtherLog,
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,

@@ -73,6 +73,8 @@ fn a_replay_names_what_goes_on_in_chunks() {
         assert!(said.contains(&format!("resume --id {id}")), "{said}");
     }
     place.run(&["disguise", "resume", "--id", &id], 0);
+    // Of a log without operations nothing says that it is the database's.
+    place.begin_log();
     let replay = ["disguise", "replay", "--log", "audit"];
     assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
 }
@@ -339,7 +341,7 @@ fn a_copy_has_a_log_of_its_own_and_is_no_backup_of_itself() {
     assert!(refused.contains("would be missing there"), "{refused}");
     let (_, refused) = place.run(&[&separate[..], &["--log", "audit"]].concat(), 1);
     assert!(
-        refused.contains("tells of this database already"),
+        refused.contains("has operations of this database already"),
         "{refused}"
     );
     let backup = place.path("backup.db");
@@ -352,7 +354,7 @@ fn a_copy_has_a_log_of_its_own_and_is_no_backup_of_itself() {
     // Nor is it made another one in a log that it had before.
     let (_, refused) = place.run(&["disguise", "separate", "--log", "audit"], 1);
     assert!(
-        refused.contains("tells of this database already"),
+        refused.contains("has operations of this database already"),
         "{refused}"
     );
     let holder = ["--user", "19", "--credential", "19.pw"];
@@ -447,4 +449,85 @@ fn what_was_forgotten_of_an_original_is_not_done_to_its_repetition() {
         place.run(&forget, 0);
         place.run(&replay, 0);
     }
+}
+
+/// That a replay notes the log which has operations of the database was tested in the library alone. The
+/// program refuses every log before, one of an empty log says that nothing makes it this database's, and
+/// after the replay of its own log that one is taken and another refused.
+#[test]
+fn a_replay_notes_the_log_that_has_operations_of_the_database() {
+    let place = prepared();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    place.run(&apply, 0);
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let hold = |basis: &str, log: &str, status| {
+        let hold = ["disguise", "hold", "--user", "20", "--actor", "x"];
+        let to = ["--basis", basis, "--log", log];
+        place.run(&[&hold[..], &to].concat(), status).1
+    };
+    place.begin_log();
+    hold("file 7", "audit", 0);
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    place.run(&["init", "other"], 0);
+    let is_unsaid = |log| hold("file 8", log, 1).contains("nothing says that this log");
+    assert!(is_unsaid("audit") && is_unsaid("other"));
+    let replay = |log, status| place.run(&["disguise", "replay", "--log", log], status);
+    let (said, _) = replay("other", 4);
+    assert!(
+        said.contains("nothing says that this one is its own"),
+        "{said}"
+    );
+    assert!(is_unsaid("other"));
+    let (said, _) = replay("audit", 0);
+    assert!(said.contains("disguise.hold"), "{said}");
+    let holds = place.json(&["disguise", "holds", "--user", "20"], 0);
+    assert_eq!(holds["holds"][0]["basis"], "file 7", "{holds}");
+    let refused = hold("file 8", "other", 1);
+    assert!(refused.contains("in another log"), "{refused}");
+    replay("other", 1);
+    hold("file 8", "audit", 0);
+    let (said, _) = replay("audit", 0);
+    assert_eq!(said.lines().next(), MISSED_NOTHING.lines().next());
+}
+
+/// A backup with nothing but people who were registered without a log took the first log that was named,
+/// without a word. It is taken still, as in the first use of a database, and the program says what else it
+/// may be: the right log is refused from then on, and brings the backup to its end after another restoring.
+#[test]
+fn a_log_that_is_named_first_after_registrations_without_one_is_noted_with_a_warning() {
+    let place = prepared();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let restore = || fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    let hold = |log: &str| {
+        let hold = ["disguise", "hold", "--user", "20", "--actor", "x"];
+        let to = ["--basis", "file 7", "--log", log];
+        place.run(&[&hold[..], &to].concat(), 0).1
+    };
+    let warning = "restore it again and replay that log first";
+    let (_, said) = place.run(&APPLY, 0);
+    assert!(said.contains(warning), "{said}");
+    let said = hold("audit");
+    assert!(!said.contains(warning), "{said}");
+    restore();
+    place.run(&["init", "other"], 0);
+    let replay = ["disguise", "replay", "--spec", "leave.toml", "--log"];
+    place.run(&[&replay[..], &["other"]].concat(), 4);
+    let said = hold("other");
+    assert!(said.contains(warning), "{said}");
+    let (_, refused) = place.run(&[&replay[..], &["audit"]].concat(), 1);
+    assert!(refused.contains("in another log"), "{refused}");
+    restore();
+    let (_, said) = place.run(&[&replay[..], &["audit"]].concat(), 0);
+    assert!(!said.contains(warning), "{said}");
+    assert!(!place.rows().concat().contains("Bea"));
+    // A registration that is recorded says itself which log it is.
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let register = ["disguise", "register", "--spec", "leave.toml"];
+    let of = ["--user", "19", "--credential-out", "19.key"];
+    let audit = ["--log", "audit"];
+    let (_, said) = place.run(&[&register[..], &of, &audit].concat(), 0);
+    assert!(!said.contains(warning), "{said}");
+    let (_, said) = place.run(&APPLY, 0);
+    assert!(!said.contains(warning), "{said}");
 }

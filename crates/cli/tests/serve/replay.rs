@@ -66,3 +66,41 @@ fn a_backup_of_another_database_is_told_apart_over_http() {
     let others = json!({"complete": false, "missed": [], "of_other_databases": 2});
     assert_eq!(replayed, others);
 }
+
+/// A replay that notes the log of a database by itself was tested in the library alone. Over HTTP each
+/// operation is refused before, and none after it.
+#[test]
+fn a_replay_over_http_notes_the_log_of_the_database() {
+    let place = Place::sqlite();
+    let (database, backup) = (place.path("app.db"), place.path("backup.db"));
+    // Both are done beside the server, without a log.
+    let of = ["--spec", "leave.toml", "--user", "19"];
+    let register = ["disguise", "register", "--credential-out", "19.key"];
+    place.run(&[&register[..], &of].concat());
+    place.run(&[&["disguise", "apply"], &of[..]].concat());
+    fs::copy(&database, &backup).unwrap();
+    let hold = |basis: &str| json!({"user": "20", "basis": basis});
+    assert_eq!(place.refused("hold", &hold("file 7"), 409), "other-log");
+    // The log has no operation at all yet, and nothing says that it is this database's.
+    let replayed = place.done("replay", &json!({}));
+    let unsaid = json!({"complete": false, "missed": [], "of_other_databases": 0});
+    assert_eq!(replayed, unsaid);
+    assert!(place.stop().0);
+    place.run(&["disguise", "begin-log", "--log", "audit"]);
+    place.start();
+    place.done("hold", &hold("file 7"));
+    fs::copy(&backup, &database).unwrap();
+    assert_eq!(place.refused("hold", &hold("file 8"), 409), "other-log");
+    let looked = place.done("replay", &json!({"dry_run": true}));
+    assert_eq!(looked["complete"], true, "{looked}");
+    assert_eq!(place.refused("hold", &hold("file 8"), 409), "other-log");
+    let replayed = place.done("replay", &json!({}));
+    assert_eq!(replayed["complete"], true, "{replayed}");
+    place.done("hold", &hold("file 8"));
+    let holds = place.done("holds", &json!({"user": "20"}));
+    assert_eq!(holds["holds"].as_array().unwrap().len(), 2, "{holds}");
+    let nothing = json!({"complete": true, "missed": []});
+    assert_eq!(place.done("replay", &json!({})), nothing);
+    let (ended_well, said) = place.stop();
+    assert!(ended_well, "{said}");
+}

@@ -215,14 +215,20 @@ pub enum Error {
     /// Operations of the database were done without a log, and nothing says that the one at hand is its
     /// first: the database may be a backup of one that another log tells of since.
     #[error(
-        "operations were done in this database of which no log tells, and nothing says that this log is the one of what is done since: it may be a backup of a database that another log tells of"
+        "operations were done in this database without a log, and nothing says that this log is the one of what is done since: it may be a backup of a database that is recorded in another log"
     )]
     UnsaidLog,
     /// A database is to be made another one in the log that tells of it.
     #[error(
-        "the log tells of this database already, and would not tell the new one from a backup of it"
+        "the log has operations of this database already, and would not distinguish the new one from a backup of it"
     )]
     SameLog,
+    /// A database is to be made another one in a log that may be the one that tells of it, or of what
+    /// it was before: an earlier program noted that log by its key alone, which this log has.
+    #[error(
+        "a log of this database is noted by its key alone, as an earlier program did, and this log has the same key: it may be that one, and would not distinguish the new database from a backup"
+    )]
+    UnclearLog,
     /// A stored record is not what was written.
     #[error("a stored record is damaged")]
     Damaged(#[source] DecodeError),
@@ -334,6 +340,7 @@ impl Error {
             | Self::OtherLog
             | Self::LogNeeded
             | Self::SameLog
+            | Self::UnclearLog
             | Self::UnsaidLog
             | Self::OverNeeded
             | Self::Damaged(_)

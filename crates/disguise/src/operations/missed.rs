@@ -11,7 +11,7 @@ use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_lives::WAITS;
 use super::replay_obstacles::{Ending, Ground, end, ending};
-use super::separate::{SEPARATE, database_names, note_log_of};
+use super::separate::{SEPARATE, database_names, is_unsaid, note_log_of};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -159,7 +159,8 @@ impl<D: Database> Missed<'_, D> {
 
     /// Returns the number of operations that are of other databases, if none is of this one, or none
     /// since it was made another one: it is not the one that the log tells of, or its backup is from
-    /// before its preparation or its separation.
+    /// before its preparation or its separation. The number is 0 where the log tells of nothing at all
+    /// and nothing says that it is the log of this database.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
@@ -175,7 +176,8 @@ impl<D: Database> Missed<'_, D> {
             // A log that tells of what another tenant did here is this database's.
             let since = told.iter().filter(|it| it.action != SEPARATE);
             let is_strange = !is_told && !operation::has_any_of(&mut open.database, since)?;
-            Ok((others > 0 && (is_strange || is_left)).then_some(others))
+            let may_be_another = others > 0 || is_unsaid(open)?;
+            Ok((may_be_another && (is_strange || is_left)).then_some(others))
         })
     }
 

@@ -6,6 +6,7 @@ use super::engine::Engine;
 use crate::database::Database;
 use crate::error::Error;
 use crate::records::identity::{self, Identity};
+use crate::records::subject::LogNames;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::operation;
 use crate::transaction::payload::Payload;
@@ -28,15 +29,14 @@ impl<D: Database> Engine<D> {
     pub fn begin_log(&mut self, time: Timestamp) -> Result<(), Error> {
         let asked = OperationRequest::new(BEGIN_LOG, String::new(), None, time);
         self.transactions.operation_of_all(&asked, |open| {
-            let log = open.naming().log()?;
+            let (told, log) = known(open)?;
             if !open.has_sink() || log.is_none() {
                 return Err(Error::LogNeeded);
             }
-            let told = Identity::read(&mut open.database)?;
             if told.has_several_logs() {
                 return Err(Error::OtherLog);
             }
-            told.put_said_log(&mut open.database, log.as_ref())?;
+            put_said_log(open, &told, log.as_ref())?;
             open.done(&asked, Payload::new())
         })
     }
@@ -48,20 +48,19 @@ impl<D: Database> Engine<D> {
     /// stay as they are.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`], [`Error::Database`], [`Error::Audit`]; [`Error::LogNeeded`] and
-    /// [`Error::SameLog`] where a log is noted.
+    /// [`Error::NotInstalled`], [`Error::Database`], [`Error::Audit`]; [`Error::LogNeeded`],
+    /// [`Error::SameLog`] and [`Error::UnclearLog`] where a log is noted.
     pub fn separate(&mut self, time: Timestamp) -> Result<(), Error> {
         let asked = OperationRequest::new(SEPARATE, String::new(), None, time);
         self.transactions.operation_of_all(&asked, |open| {
-            let told = Identity::read(&mut open.database)?;
-            let log = open.naming().log()?;
+            let (told, log) = known(open)?;
             if !open.has_sink() {
                 let is_told = told.has_log() || operation::has_logged(&mut open.database)?;
                 if is_told {
                     return Err(Error::LogNeeded);
                 }
-            } else if log.is_some_and(|log| told.is_of(&log) || told.was_of(&log)) {
-                return Err(Error::SameLog);
+            } else if let Some(log) = &log {
+                told.refuse_same_log(log)?;
             }
             told.put_former_log(&mut open.database)?;
             let former = told.name(&told.salt);
@@ -72,19 +71,39 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Notes the log at hand as that of the database, where operations were done without any and this one
-/// tells of others.
+/// Returns the database as a log knows it, and the names of the log at hand.
+fn known<D: Database>(open: &mut Transactions<D>) -> Result<(Identity, Option<LogNames>), Error> {
+    let told = Identity::read(&mut open.database)?;
+    Ok((told, open.naming().log()?))
+}
+
+/// Notes the log of which somebody, or what it tells, says that it is the one.
+fn put_said_log<D: Database>(
+    open: &mut Transactions<D>,
+    told: &Identity,
+    log: Option<&LogNames>,
+) -> Result<(), Error> {
+    let has_logged = operation::has_logged(&mut open.database)?;
+    told.put_said_log(&mut open.database, log, has_logged)
+}
+
+/// Notes the log at hand as that of the database, where none is noted and this one tells of it.
 pub(super) fn note_log_of<D: Database>(
     open: &mut Transactions<D>,
     is_told: impl Fn([&str; 2]) -> bool,
 ) -> Result<(), Error> {
     let [whole, own] = database_names(open)?;
     if open.has_sink() && is_told([&whole, &own]) {
-        let log = open.naming().log()?;
-        let told = Identity::read(&mut open.database)?;
-        told.put_said_log(&mut open.database, log.as_ref())?;
+        let (told, log) = known(open)?;
+        put_said_log(open, &told, log.as_ref())?;
     }
     Ok(())
+}
+
+/// Returns whether nothing says which log tells of the database.
+pub(super) fn is_unsaid<D: Database>(open: &mut Transactions<D>) -> Result<bool, Error> {
+    let (told, _log) = known(open)?;
+    Ok(told.is_unsaid())
 }
 
 /// Returns the names in entries of the database and of its tenant; refuses another log than the one
@@ -92,8 +111,7 @@ pub(super) fn note_log_of<D: Database>(
 pub(super) fn database_names<D: Database>(
     open: &mut Transactions<D>,
 ) -> Result<[String; 2], Error> {
-    let told = Identity::read(&mut open.database)?;
-    let log = open.naming().log()?;
+    let (told, log) = known(open)?;
     told.refuse_other_log(log.as_ref())?;
     let own = open.database.tenancy.salt(told.salt.clone());
     Ok([told.name(&told.salt), told.name(&own)])

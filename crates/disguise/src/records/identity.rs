@@ -102,6 +102,16 @@ impl Identity {
         self.log == NotedLog::Nothing
     }
 
+    /// Returns whether nothing says which log tells of its operations.
+    pub(crate) fn is_unsaid(&self) -> bool {
+        matches!(self.log, NotedLog::Nothing | NotedLog::Untold)
+    }
+
+    /// Returns whether it was made another database.
+    pub(crate) const fn has_history(&self) -> bool {
+        self.history.is_some()
+    }
+
     /// Returns the name in entries of the database, or of the tenant, that has `salt`.
     pub(crate) fn name(&self, salt: &[u8]) -> String {
         match &self.history {
@@ -128,16 +138,28 @@ impl Identity {
         Ok(())
     }
 
-    /// Returns whether its operations are told of in this log.
-    pub(crate) fn is_of(&self, log: &LogNames) -> bool {
-        let is_it = |known| known == log.present || known == log.former;
+    /// Returns whether its operations are told of in this log, or in one of the same key that was noted by
+    /// the key alone: the first operation with it notes which one that is.
+    fn is_of(&self, log: &LogNames) -> bool {
+        let is_it = |known| known == log.present || known == log.of_key;
         matches!(self.log, NotedLog::Named(known) if is_it(known))
     }
 
-    /// Returns whether operations of what it was before are told of in this log.
-    pub(crate) fn was_of(&self, log: &LogNames) -> bool {
-        let mut names = self.former_logs.iter();
-        names.any(|it| *it == log.present || *it == log.former)
+    /// Refuses to make another database of it in the log that tells of it, or of what it was before. A
+    /// name by the key alone may be that of any log of the key.
+    pub(crate) fn refuse_same_log(&self, log: &LogNames) -> Result<(), Error> {
+        let present = match self.log {
+            NotedLog::Named(known) => Some(known),
+            NotedLog::Nothing | NotedLog::Untold | NotedLog::Several => None,
+        };
+        let has = |name| present == Some(name) || self.former_logs.contains(&name);
+        if has(log.present) {
+            return Err(Error::SameLog);
+        }
+        if has(log.of_key) {
+            return Err(Error::UnclearLog);
+        }
+        Ok(())
     }
 
     /// Notes its log as one of what it was before.
@@ -168,21 +190,26 @@ impl Identity {
                 put_first(database, SEVERAL)
             }
             NotedLog::Nothing => put_first(database, &self.with_check(LOG, &log.present)),
-            NotedLog::Named(known) if known == log.former && known != log.present => {
+            NotedLog::Named(known) if known == log.of_key && known != log.present => {
                 self.put_named(database, log)
             }
             NotedLog::Named(_) | NotedLog::Several | NotedLog::Untold => Ok(()),
         }
     }
 
-    /// Notes the log of which somebody, or what it tells, says that it is the one.
+    /// Notes the log of which somebody, or what it tells, says that it is the one. Where another log may
+    /// tell of operations before (`has_logged`), the first of its own decides.
     pub(crate) fn put_said_log(
         &self,
         database: &mut dyn TenantConnection,
         log: Option<&LogNames>,
+        has_logged: bool,
     ) -> Result<(), Error> {
-        match log {
-            Some(log) if self.log == NotedLog::Untold => self.put_named(database, log),
+        match (log, self.log) {
+            (Some(log), NotedLog::Untold) => self.put_named(database, log),
+            (Some(log), NotedLog::Nothing) if !has_logged => {
+                put_first(database, &self.with_check(LOG, &log.present))
+            }
             _ => Ok(()),
         }
     }

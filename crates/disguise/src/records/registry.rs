@@ -11,7 +11,7 @@ use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::name::digits;
 use crate::records::section::PrincipalKind;
-use crate::records::tables::{PRINCIPALS, bytes};
+use crate::records::tables::{LOCATORS, PRINCIPALS, bytes, uninstalled};
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::{insert_all, lists, select_keys};
 
@@ -48,6 +48,23 @@ pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
             .take(ID_HASH_BYTES)
             .collect(),
     )
+}
+
+/// Returns whether anybody but `user` is registered, or has records, of whatever tenant.
+pub(crate) fn has_others(
+    database: &mut dyn TenantConnection,
+    user: Option<&Value>,
+) -> Result<bool, Error> {
+    let own = user.map(|user| named(database.tenancy(), &user.principal()));
+    let own = own.map(|it| it.principal());
+    for table in [PRINCIPALS, LOCATORS] {
+        let rows = database.query(&format!("SELECT id FROM {table} LIMIT 2"), &[]);
+        let mut ids = rows.map_err(uninstalled)?.into_iter().flatten();
+        if ids.any(|id| Some(id.principal()) != own) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the public keys and standing of those among `ids` that are registered.

@@ -50,7 +50,8 @@ impl SubjectKey {
 /// The names of a log in a database.
 pub(crate) struct LogNames {
     pub(crate) present: LogName,
-    pub(crate) former: LogName,
+    /// The name of every log of the same key, by which programs before noted it.
+    pub(crate) of_key: LogName,
 }
 
 /// The names of people in the current log.
@@ -78,7 +79,7 @@ impl Naming {
         };
         Ok(Some(LogNames {
             present: derive(&key.key, b"log", &key.log)?,
-            former: derive(&key.key, b"log", b"")?,
+            of_key: derive(&key.key, b"log", b"")?,
         }))
     }
 

@@ -13,10 +13,13 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::day::Day;
 use crate::records::identity::Identity;
-use crate::records::{refusal, settings};
+use crate::records::{refusal, registry, settings};
 
 /// The action of a registration, after which the first log may be named still: nothing is hidden yet.
 const REGISTER: &str = "disguise.register";
+/// The remark where a log was noted because it was named, after registrations without any.
+const NOTED: &str = "people were registered in this database without a log, and this one is noted as its log because it was named; \
+     where the database is a restored backup of one that is recorded in another log, restore it again and replay that log first";
 
 /// An operation that the transaction at hand notes, and that the log, if there is one, was told of
 /// as done before it was.
@@ -90,6 +93,9 @@ impl<D: Database> Transactions<D> {
                 told.refuse_unsaid_log(log.as_ref())?;
             }
             let has_logged = told.may_have_log() && operation::has_logged(&mut self.database)?;
+            if log.is_some() && !has_logged && self.is_noted_unsaid(asked, &told)? {
+                self.remark = Some(NOTED);
+            }
             told.put_log(&mut self.database, log.as_ref(), has_logged)?;
         } else if told.has_log() {
             return Err(Error::LogNeeded);
@@ -105,7 +111,7 @@ impl<D: Database> Transactions<D> {
             id,
             key,
             whole,
-            salt,
+            salt: salt.clone(),
             database: name,
             action: asked.action,
             about: asked.key.clone(),
@@ -119,10 +125,23 @@ impl<D: Database> Transactions<D> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let salt = self.promises.last().map(|it| it.salt.clone());
-        let salt = salt.unwrap_or_default();
         let names = (&self.naming, salt.as_slice());
         tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
+    }
+
+    /// Returns whether the log at hand is noted as the first one although somebody was registered without
+    /// any: the database may be a backup of one in which another log was named since. A replay has found
+    /// the database in its log, and whoever separated it has said which log it has.
+    fn is_noted_unsaid(
+        &mut self,
+        asked: &OperationRequest<'_>,
+        told: &Identity,
+    ) -> Result<bool, Error> {
+        if !told.may_have_log() || told.has_history() || asked.action == operation::REPLAY {
+            return Ok(false);
+        }
+        let registered = asked.user.filter(|_user| asked.action == REGISTER);
+        registry::has_others(&mut self.database, registered)
     }
 
     /// Tells of what was refused: that an operation which was told of as done was not, or else that `asked` was not done.

@@ -48,6 +48,8 @@ pub(crate) struct Transactions<D: Database> {
     pub(super) request: Option<Request>,
     /// True if rows were removed since the last checkpoint of the files.
     has_removed: bool,
+    /// A sentence about the current transaction, for when it is committed.
+    pub(super) remark: Option<&'static str>,
     notice: Option<Notice>,
 }
 
@@ -70,6 +72,7 @@ impl<D: Database> Transactions<D> {
             changes: false,
             request: None,
             has_removed: false,
+            remark: None,
             notice: None,
         }
     }
@@ -278,6 +281,8 @@ impl<D: Database> Transactions<D> {
 
     /// Begins a transaction.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
+        // What was to be said of a transaction that was rolled back is not so.
+        self.remark = None;
         self.database.begin().doing("beginning")
     }
 
@@ -300,8 +305,7 @@ impl<D: Database> Transactions<D> {
     /// Commits, and where the database refuses or is lost asks it what became of the transaction.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         let Err(refused) = self.database.commit() else {
-            self.promises.clear();
-            self.clear_away();
+            self.committed();
             return Ok(());
         };
         // A commit that was refused may have left the transaction open.
@@ -321,12 +325,20 @@ impl<D: Database> Transactions<D> {
         });
         match fate {
             Some(CommitOutcome::Done) => {
-                self.promises.clear();
-                self.clear_away();
+                self.committed();
                 Ok(())
             }
             Some(CommitOutcome::Undone) => Err(refused).doing("committing"),
             Some(CommitOutcome::Unknown) | None => Err(Error::Unsettled(refused)),
+        }
+    }
+
+    /// Ends a transaction that was committed.
+    fn committed(&mut self) {
+        self.promises.clear();
+        self.clear_away();
+        if let (Some(remark), Some(notice)) = (self.remark.take(), &mut self.notice) {
+            notice(remark);
         }
     }
 
@@ -353,6 +365,7 @@ pub(super) fn pause(tries: u32) -> Result<(), Error> {
     let longest = 1_u64.checked_shl(tries).unwrap_or(u64::MAX);
     let longest = longest.min(PAUSE_MILLISECONDS_MAX);
     let drawn = u64::from(u16::from_le_bytes(random()?));
+    // The longest pause is never nothing.
     let pause = drawn.checked_rem(longest).unwrap_or(0);
     thread::park_timeout(Duration::from_millis(pause));
     Ok(())

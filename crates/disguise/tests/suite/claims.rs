@@ -54,6 +54,8 @@ macro_rules! for_every_claim {
             a_database_that_had_no_log_takes_none_of_which_nobody_says_that_it_is_its
             a_damaged_name_of_a_log_is_named
             a_log_that_was_named_by_its_key_alone_is_narrowed_by_the_first_operation
+            a_former_log_is_known_by_its_identity_and_unclear_by_its_key_alone
+            a_backup_with_registrations_alone_takes_no_log_in_silence
             nothing_is_hidden_in_chunks_after_the_end
             what_is_due_after_its_end_is_not_scheduled
             a_locator_that_is_there_twice_leads_to_one_record

@@ -6,14 +6,18 @@
     reason = "tests stop at the first surprise"
 )]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use probity_disguise::{Credential, Engine, Error, ReplayRequest, SecretKey, SubjectKey, Value};
+use probity_disguise::{
+    Credential, Engine, Error, ReplayRequest, Replayability, SecretKey, SubjectKey, Value,
+};
 
 use super::forum::*;
-use super::replay::{Station, station};
+use super::replay::{Station, edna, outlooks, station};
 
 const ONE: Value = Value::Int(1);
 
@@ -260,4 +264,102 @@ pub(crate) fn a_log_that_was_named_by_its_key_alone_is_narrowed_by_the_first_ope
     of_another(station.misses());
     let same = station.forum.engine.separate(time());
     assert!(matches!(same, Err(Error::SameLog)), "{same:?}");
+}
+
+/// A former log that was noted by its key alone was said to be each log of that key. By its identity it is
+/// that log alone, and by the key alone it may be any: that is refused as unclear, until the log itself
+/// says which it is, or the new one has a key of its own.
+pub(crate) fn a_former_log_is_known_by_its_identity_and_unclear_by_its_key_alone() {
+    let unclear = |station: &mut Station| {
+        let refused = station.forum.engine.separate(time());
+        assert!(matches!(refused, Err(Error::UnclearLog)), "{refused:?}");
+    };
+    let mut station = station();
+    station.tell_in("a key");
+    station.apply(BLANK, Some(1));
+    let by_key = station.setting("log");
+    station.put_setting("log", by_key.get(..16).unwrap());
+    let earlier = station.settings();
+    // Nothing says whether it is the log that was noted.
+    station.tell_in_log_of("a key", "two");
+    unclear(&mut station);
+    station.tell_in_log_of("a key", "one");
+    station.forum.engine.begin_log(time()).unwrap();
+    for (log, is_it) in [
+        ("two", false),
+        ("three", false),
+        ("one", true),
+        ("two", true),
+    ] {
+        station.tell_in_log_of("a key", log);
+        match station.forum.engine.separate(time()) {
+            Ok(()) if !is_it => {}
+            Err(Error::SameLog) if is_it => {}
+            other => panic!("{log}: {other:?}"),
+        }
+    }
+    // A program before let the name by the key alone become one of a former log.
+    station.set(&earlier);
+    station.tell_in_log_of("another key", "four");
+    station.forum.engine.separate(time()).unwrap();
+    for log in ["one", "five"] {
+        station.tell_in_log_of("a key", log);
+        unclear(&mut station);
+    }
+    station.tell_in_log_of("a third key", "six");
+    station.forum.engine.separate(time()).unwrap();
+    station.tell_in_log_of("another key", "four");
+    let same = station.forum.engine.separate(time());
+    assert!(matches!(same, Err(Error::SameLog)), "{same:?}");
+}
+
+/// A backup with nothing but people who were registered without a log took the first log that was named,
+/// without a word. A replay notes the log that has operations of it, one of an empty log says that nothing
+/// makes it this database's, and whatever else notes the first log that is named says so.
+pub(crate) fn a_backup_with_registrations_alone_takes_no_log_in_silence() {
+    let mut station = station();
+    station.tell_in("one");
+    station.back_up();
+    let settings = station.settings();
+    let gone = station.apply(BLANK, Some(1));
+    let told = station.told.borrow().clone();
+    for is_replayed in [true, false] {
+        station.restore();
+        station.set(&settings);
+        let remarks: Rc<RefCell<Vec<String>>> = Rc::default();
+        let seen = Rc::clone(&remarks);
+        let engine = &mut station.forum.engine;
+        engine.set_notice(Box::new(move |it| seen.borrow_mut().push(it.to_owned())));
+        station.tell_in("two");
+        let strange = station.forum.engine.missed().strangers(&[]).unwrap();
+        assert_eq!(strange, Some(0));
+        if is_replayed {
+            station.tell_in("one");
+            station.told.borrow_mut().clone_from(&told);
+            let strange = station.forum.engine.missed().strangers(&told).unwrap();
+            assert_eq!(strange, None);
+            let missed = station.replay(&[edna(BLANK)], &[]);
+            assert_eq!(
+                outlooks(&missed),
+                [("disguise.apply", &Replayability::Done)]
+            );
+            assert!(remarks.take().is_empty());
+            station.tell_in("two");
+            of_another(station.misses());
+            station.tell_in("one");
+            station.forum.reveal(1, gone.id);
+        } else {
+            station.apply(BLANK, Some(2));
+            let said = remarks.take();
+            assert!(
+                said.len() == 1 && said.concat().contains("restore it again"),
+                "{said:?}"
+            );
+            station.apply(BLANK, Some(3));
+            assert!(remarks.take().is_empty());
+            // The log that has the rest is refused, and its replay after another restoring is whole.
+            station.tell_in("one");
+            of_another(station.misses());
+        }
+    }
 }

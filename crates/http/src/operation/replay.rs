@@ -35,7 +35,8 @@ pub(super) struct ReplayedForm {
     /// The operations.
     missed: Vec<MissedForm>,
     /// The number of operations of the log, where all are of other databases or tenants: this is
-    /// another one, or it was prepared anew after a backup from before the first registration.
+    /// another one, or it was prepared anew after a backup from before the first registration. 0 where the log has none, and
+    /// nothing says that it is the log of this database.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     of_other_databases: Option<usize>,

@@ -258,11 +258,21 @@ fn remedy_of(error: &Error) -> Option<&'static str> {
         Error::Unsettled(_) => Some(
             "see whether it was done with: probity disguise list, or with replay --dry-run and the log",
         ),
+        _ => remedy_of_recording(error),
+    }
+}
+
+/// Returns the remedy where the log that an operation needs is not the one at hand, or takes no entry.
+const fn remedy_of_recording(error: &Error) -> Option<&'static str> {
+    match error {
         Error::LogNeeded => Some(
             "name that log with --log DIR; if it is lost, or this is a copy of another database, give this one an identity and a log of its own: probity disguise separate --log NEW; nothing was changed",
         ),
         Error::SameLog => Some(
             "begin a log for the copy and name it: probity init DIR, then --log DIR; nothing was changed",
+        ),
+        Error::UnclearLog => Some(
+            "where the log that has the operations of the database is there, name it once before: probity disguise begin-log --log DIR; otherwise make a log with a key of its own: probity init NEW, then separate --log NEW; nothing was changed",
         ),
         Error::UnsaidLog => Some(
             "where this is a backup of a database that a log tells of, replay that log: probity disguise replay --log DIR; where none ever did, say so: probity disguise begin-log --log DIR; nothing was changed",

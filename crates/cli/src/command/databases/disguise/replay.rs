@@ -28,7 +28,8 @@ use crate::progress::Progress;
 struct ReplayedForm<'a> {
     dry_run: bool,
     missed: Vec<MissedForm<'a>>,
-    /// The number of operations, where all are of other databases.
+    /// The number of operations, where all are of other databases; 0 where there are none, and nothing
+    /// says that the log is that of the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     of_other_databases: Option<usize>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -203,7 +204,11 @@ fn tell(
         })?;
         return output.flush();
     }
-    if let Some(others) = unknown.strangers {
+    if unknown.strangers == Some(0) {
+        output.line(
+            "the log has no operation of disguises, and the database notes no log: nothing says that this one is its own. Where another log has its operations, replay that one",
+        )?;
+    } else if let Some(others) = unknown.strangers {
         let others = counted(others as u64, "operation", "operations");
         output.line(&format!(
             "the log has {others} of other databases or tenants, and none of this one since it began or was separated, or another copy of the same database was \
