@@ -191,14 +191,11 @@ pub(super) fn note_state<D: Database>(
     spec: &Spec,
     user: &Value,
 ) -> Result<(), Error> {
-    let (table, id, all) = users_columns(open)?;
-    let database = &mut open.database;
-    let salt = settings::salt(database)?;
-    let key = [vec![user.clone()]];
-    for row in select_keys(database, &table, &all, &[id], &key)? {
+    let (salt, rows) = salted_rows(open, user)?;
+    for row in rows {
         let mark = [vec![mark(&salt, spec, &row)]];
-        delete_keys(database, DECAYED, &["mark".to_owned()], &mark)?;
-        insert_all(database, DECAYED, &["mark"], &mark)?;
+        delete_keys(&mut open.database, DECAYED, &["mark".to_owned()], &mark)?;
+        insert_all(&mut open.database, DECAYED, &["mark"], &mark)?;
     }
     Ok(())
 }
@@ -209,21 +206,29 @@ pub(super) fn forget_state<D: Database>(
     open: &mut Transactions<D>,
     user: &Value,
 ) -> Result<(), Error> {
-    let (table, id, all) = users_columns(open)?;
-    let database = &mut open.database;
-    let salt = settings::salt(database)?;
-    let key = [vec![user.clone()]];
-    for row in select_keys(database, &table, &all, &[id], &key)? {
+    let (salt, rows) = salted_rows(open, user)?;
+    for row in rows {
         let first = of_row(&salt, &row);
         // The marks of a row begin alike.
         let last = [first.as_slice(), &[u8::MAX; MARK_BYTES]].concat();
         let between = [Value::Bytes(first), Value::Bytes(last)];
         let sql = format!("DELETE FROM {DECAYED} WHERE mark > ? AND mark < ?");
-        database
-            .execute(&sql, &between)
-            .doing("forgetting a decay")?;
+        let forgotten = open.database.execute(&sql, &between);
+        forgotten.doing("forgetting a decay")?;
     }
     Ok(())
+}
+
+/// Returns the salt, and the rows of `user` in the users table: one, or none.
+fn salted_rows<D: Database>(
+    open: &mut Transactions<D>,
+    user: &Value,
+) -> Result<(Vec<u8>, Vec<Vec<Value>>), Error> {
+    let (table, id, all) = users_columns(open)?;
+    let salt = settings::salt(&mut open.database)?;
+    let key = [vec![user.clone()]];
+    let rows = select_keys(&mut open.database, &table, &all, &[id], &key)?;
+    Ok((salt, rows))
 }
 
 /// Returns the users table, its column with the ids, and all of its columns.

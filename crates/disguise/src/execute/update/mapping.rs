@@ -198,9 +198,7 @@ impl Mapping {
     ) -> Result<Vec<(usize, Typed)>, UpdateError> {
         let mut out = Vec::new();
         for (number, target) in self.into.iter().enumerate() {
-            let question = self.question(database, now, (target, row))?;
-            question.refuse_uncertain()?;
-            question.refuse_unsaid()?;
+            let question = self.sure_question(database, now, (target, row))?;
             let worked_out = question.run(database)?;
             if worked_out.meets {
                 out.push((number, target.built(row, worked_out.values)));
@@ -240,36 +238,29 @@ impl Mapping {
         self.into.iter().map(made).collect()
     }
 
-    /// Refuses expressions that depend on a setting of the session over such a row, if the mapping
-    /// does not say it. Those that are wrong for other reasons are not looked at.
-    pub(super) fn refuse_unsaid(
-        &self,
+    /// Returns the question that a target asks of a row, once it has one meaning alone.
+    fn sure_question<'q>(
+        &'q self,
         database: &dyn Database,
-        now: Now<'_>,
-        row: &Typed,
-    ) -> Result<(), UpdateError> {
-        for target in &self.into {
-            if let Ok(question) = self.question(database, now, (target, row)) {
-                question.refuse_unsaid()?;
-            }
-        }
-        Ok(())
+        now: Now<'q>,
+        of: (&'q Target, &'q Typed),
+    ) -> Result<Question<'q>, UpdateError> {
+        let question = self.question(database, now, of)?;
+        question.refuse_uncertain()?;
+        question.refuse_unsaid()?;
+        Ok(question)
     }
 
-    /// Refuses expressions over such a row that bring about a conversion which is on no list. Those that
-    /// are wrong for other reasons are not looked at.
-    pub(super) fn refuse_uncertain(
-        &self,
+    /// Returns the questions that it asks of such a row. Those that are wrong are left out: a refusal
+    /// of what a question may mean is about nothing else.
+    pub(super) fn askable<'q>(
+        &'q self,
         database: &dyn Database,
-        now: Now<'_>,
-        row: &Typed,
-    ) -> Result<(), UpdateError> {
-        for target in &self.into {
-            if let Ok(question) = self.question(database, now, (target, row)) {
-                question.refuse_uncertain()?;
-            }
-        }
-        Ok(())
+        now: Now<'q>,
+        row: &'q Typed,
+    ) -> Vec<Question<'q>> {
+        let asked = |target| self.question(database, now, (target, row)).ok();
+        self.into.iter().filter_map(asked).collect()
     }
 
     /// Tries the expressions over a row of NULL.
@@ -280,9 +271,7 @@ impl Mapping {
         row: &Typed,
     ) -> Result<(), UpdateError> {
         for target in &self.into {
-            let question = self.question(database, now, (target, row))?;
-            question.refuse_uncertain()?;
-            question.refuse_unsaid()?;
+            let question = self.sure_question(database, now, (target, row))?;
             question.run(database)?;
         }
         Ok(())

@@ -48,13 +48,16 @@ impl Mapping {
         };
         // Of settings the rows of every shape depend.
         for row in &rows {
-            self.refuse_unsaid(database, now, row).map_err(named)?;
+            for question in self.askable(database, now, row) {
+                question.refuse_unsaid().map_err(named)?;
+            }
         }
         // Shapes stay when the rows that had them are back.
         let mut refused = None;
         for row in rows {
             let tried = if is_behind {
-                self.refuse_uncertain(database, now, &row)
+                let mut questions = self.askable(database, now, &row).into_iter();
+                questions.try_for_each(|question| question.refuse_uncertain())
             } else {
                 self.tried_apart(database, now, &row)?
             };
