@@ -112,7 +112,7 @@ fn who_is_registered_without_a_row_is_named() {
         asked.each_ref().map(|(operation, body)| {
             let answer = met.done(operation, body);
             let cautions = answer["cautions"].to_string();
-            cautions.contains("without a row in the users table: 77; whoever")
+            cautions.contains("without a row in the users table: 77; a newcomer")
         })
     };
     let mut database = place.database();

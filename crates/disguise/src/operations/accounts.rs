@@ -153,7 +153,7 @@ pub(super) fn refuse_namesakes<D: Database>(
         return Ok(());
     }
     let what = format!(
-        "column {} of {table} holds one id as values of two types, as the number 7 and the text 7, which no record tells apart; give the column a type, and write each id in it",
+        "column {} of {table} holds one id as values of two types, as the number 7 and the text 7, which no record distinguishes; give the column a type, and write each id in it",
         pseudo.id
     );
     Err(Error::Value { what })

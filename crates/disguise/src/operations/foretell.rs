@@ -89,7 +89,7 @@ impl<D: Database> Preview<'_, D> {
         let users = &self.transactions.application.pseudo().table;
         Ok(there.then(|| {
             format!(
-                "there are placeholders in {users}: a disguise of everybody takes the rows under them, too, and only whoever is behind a placeholder brings these back; where that person had everything forgotten, nobody does"
+                "there are placeholders in {users}: a disguise of everybody takes the rows under them, too, and only the person behind a placeholder brings these back; where that person had everything forgotten, nobody does"
             )
         }))
     }

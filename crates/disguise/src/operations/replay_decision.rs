@@ -30,7 +30,7 @@ const REKEYED: &str = "the key of the registration that it ended took the place 
 
 const OF_NOBODY: &str = "the id of its person means nobody where rows say whose they are, so that it would reach none of them: give the account another id, and do it again";
 
-const OF_OTHER_FORM: &str = "its entry has a form that this program does not know: read it in the log with the time told, and do the operation again where it is missing, or use the program that wrote it";
+const OF_OTHER_FORM: &str = "its entry has a form that this program does not know: read it in the log, by its time, and do the operation again where it is missing, or use the program that wrote it";
 
 const ERASED: &str = "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing";
 
@@ -44,7 +44,7 @@ const NO_KEY: &str = "its entry does not name the public key";
 
 const AFTER_UPDATE: &str = "an update before it is missing, which would meet the records again: record that one first, and replay again";
 
-const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
+const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// The fate of a disguise in chunks, by the log.
 enum FateOfBegun {

@@ -14,8 +14,7 @@ use crate::transaction::operation::LoggedOperation;
 
 const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once it is certain that the account here is its person's, and they are registered or have a new key";
 const ANYBODYS: &str = "the id may be somebody else's row: this database has an account under it, and nothing shows that it is the one that was registered. Once it is certain that it is, its person registers anew and applies anew";
-const TAKEN: &str =
-    "another key is registered under this id by now, and stays: whoever has it goes on with it";
+const TAKEN: &str = "another key is registered under this id by now, and stays: the person who has it goes on with it";
 const CHANGED: &str = "this database has missed that its person changed the key or the password, so that they may have nothing left that opens what would be hidden: apply it again once they have changed it again";
 const CHANGED_BY_SOMEBODY: &str = "this database has missed that somebody changed their key or password, who may have nothing left that opens what would be hidden: apply it again once they have changed it again";
 const CHANGED_SINCE: &str = "its person changed the key or the password since, and this database does not have what opens it now: register the person again";

@@ -14,7 +14,7 @@ use crate::records::{registry, settings};
 use crate::transaction::intent;
 
 const HELD_PERHAPS: &str = "somebody is held, and the entry does not say of whom or of which disguise the records are: do it again with the person's credential, or once the holds are lifted";
-const BEHIND: &str = "a disguise of everybody goes on here, and only the person's credential tells which placeholders it must leave out: forget it again with it";
+const BEHIND: &str = "a disguise of everybody goes on here, and only the person's credential shows which placeholders it must leave out: forget it again with it";
 
 /// The keys and holds that may refuse an action.
 pub(super) struct Ground<'a> {
@@ -175,6 +175,6 @@ pub(super) fn end(
 pub(super) fn in_clear(rows: Option<u64>) -> String {
     let rows = rows.map_or_else(String::new, |rows| format!(", {rows} of them"));
     format!(
-        "rows that it had hidden when it was ended are in clear here{rows}, and the log does not say which: whoever is to be hidden takes another disguise"
+        "rows that it had hidden when it was ended are in clear here{rows}, and the log does not say which: a person who is to be hidden takes another disguise"
     )
 }

@@ -51,7 +51,7 @@ impl Rowless {
             who.push(format!("{} of whom the id is kept as a hash", self.hashed));
         }
         Some(format!(
-            "registered, and without a row in the users table: {}; whoever gets such an id lies under the key of the person before, so end it with: probity disguise unregister",
+            "registered, and without a row in the users table: {}; a newcomer with such an id has the key of the person before, so end it with: probity disguise unregister",
             who.join(", ")
         ))
     }

@@ -224,7 +224,7 @@ impl PlanContext<'_> {
             && matches!(kind, Kind::Remove | Kind::Modify { .. })
         {
             return Err(format!(
-                "rows of {name} refer to {} by foreign key ({}), which leads to ({}) and not to {}, so that their owners cannot be told; name a column that holds the id under owners",
+                "rows of {name} refer to {} by foreign key ({}), which leads to ({}) and not to {}, so that their owners are not known; name a column that holds the id under owners",
                 key.to_table,
                 key.columns.join(", "),
                 key.to_columns.join(", "),
@@ -550,7 +550,7 @@ fn check_kind(table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
                 }
                 if let Some(step) = table.path.as_ref().and_then(|path| path.steps.first()) {
                     return Err(format!(
-                        "rows of {} belong to whoever owns their row of {}, decorrelate that table",
+                        "rows of {} belong to the owners of their rows of {}, decorrelate that table",
                         table.name, step.to_table
                     ));
                 }

@@ -87,7 +87,7 @@ impl Locator {
             return Err(reader.error("has wrong padding"));
         }
         if parts > PARTS_MAX {
-            return Err(reader.error("tells of more parts than a bag has"));
+            return Err(reader.error("names more parts than a bag has"));
         }
         Ok(Self {
             origin: Origin {

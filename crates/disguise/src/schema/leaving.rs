@@ -127,7 +127,7 @@ impl ResolvedSchema {
                 "for the key leads to another column than their id"
             };
             format!(
-                "users of {} refer to each other by foreign key ({}), and whoever is referred to cannot leave {why}",
+                "users of {} refer to each other by foreign key ({}), and a user who is referred to cannot leave {why}",
                 self.pseudo.table,
                 key.columns.join(", ")
             )

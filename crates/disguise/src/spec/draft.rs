@@ -485,7 +485,7 @@ impl Found<'_> {
                 continue;
             }
             if let Some((columns, to)) = self.paths.get(name) {
-                let why = format!("  # a row belongs to whoever owns its row of {to}");
+                let why = format!("  # a row belongs to the owner of its row of {to}");
                 put(&mut out, &format!("through = {}", list(columns)), &why);
                 continue;
             }
@@ -533,11 +533,11 @@ impl Found<'_> {
         let removable = self.may_go(name);
         match (owners, removable) {
             (Some(owners), true) if owners.len() > 1 && owners.iter().any(in_key) => say(&[
-                "\n[[remove]]  # its people are in its key, so a row goes with whoever leaves first".to_owned(),
+                "\n[[remove]]  # its people are in its key, so a row goes with the first of them who leaves".to_owned(),
                 of,
             ]),
             (None, false) => say(&[format!(
-                "\n# {name} stays, for other tables refer to it; it goes to whoever owns its parent."
+                "\n# {name} stays, for other tables refer to it; it goes to the owner of its parent."
             )]),
             (Some(owners), removable) if owners.len() > 1 || !removable => {
                 let why = if removable {

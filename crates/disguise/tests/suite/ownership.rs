@@ -384,7 +384,7 @@ pub(crate) fn a_path_that_does_not_lead_to_one_owner_is_refused() {
     match engine.preview().check(&file.spec, &BTreeMap::new()) {
         Err(Error::Spec(error)) => assert_eq!(
             error.what,
-            "rows of halves belong to whoever owns their row of pairs, decorrelate that table"
+            "rows of halves belong to the owners of their rows of pairs, decorrelate that table"
         ),
         other => panic!("{other:?}"),
     }
