@@ -361,6 +361,7 @@ impl<D: Database> Chunks<'_, D> {
         match self.proceed_over(id, request.over.as_ref(), rows, now()) {
             Ok(progress) => Ok((id, progress)),
             Err(cause) => {
+                // One that could not be cancelled is named, beside the cause.
                 let is_gone = cause.is_undone() && self.withdraw(id, now()).unwrap_or(false);
                 let begun = (!is_gone).then_some(id);
                 Err(Halted { begun, cause })

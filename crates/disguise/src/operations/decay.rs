@@ -237,12 +237,14 @@ fn users_columns<D: Database>(
 ) -> Result<(String, String, Vec<String>), Error> {
     let (_, live) = open.application.described()?;
     let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
-    let users = live.table(&table).map(|table| &table.catalog.columns);
-    let all: Vec<String> = users
-        .into_iter()
-        .flatten()
-        .map(|column: &Column| column.name.clone())
-        .collect();
+    let what = "the users table is not in the catalog";
+    let users = live.table(&table).ok_or(Error::Defect { what })?;
+    let names = users
+        .catalog
+        .columns
+        .iter()
+        .map(|column: &Column| column.name.clone());
+    let all = names.collect();
     Ok((table, id, all))
 }
 
@@ -255,10 +257,10 @@ fn page<D: Database>(
     open.refresh()?;
     let (columns, rows) = chosen(open, request, among)?;
     let id = open.application.pseudo().id.clone();
-    let ids: Vec<Value> = rows
-        .iter()
-        .filter_map(|row| at(&columns, row, &id).cloned())
-        .collect();
+    let what = "a row of the users table was read without its id";
+    let found = rows.iter().map(|row| at(&columns, row, &id).cloned());
+    let found = found.map(|id| id.ok_or(Error::Defect { what }));
+    let ids: Vec<Value> = found.collect::<Result<_, Error>>()?;
     let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
     let database = &mut open.database;
     let salt = settings::salt(database)?;

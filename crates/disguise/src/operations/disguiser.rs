@@ -191,6 +191,7 @@ impl<D: Database> Disguiser<'_, D> {
             id: disguise.id,
             salt,
         };
+        // Of everybody, nobody in particular is meant.
         let owners = disguise.owners.unwrap_or_default();
         let known = context.registered.clone();
         let principals = Principals::new(live, notes, user, owners, known);

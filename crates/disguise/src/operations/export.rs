@@ -258,6 +258,7 @@ fn hidden<D: Database>(
                 change,
             };
             let table = live.table(&section.table);
+            // Of a table that is gone nothing says which columns identify a row: it has its values alone.
             let key = table.map(|it| it.identity.as_slice());
             let rows = changed(&mut open.database, key.unwrap_or_default(), section.change)?;
             exported
@@ -293,6 +294,7 @@ fn shorten_value(dialect: Dialect, table: &CatalogTable, column: &str, value: &m
     #[expect(clippy::cast_possible_truncation, reason = "a loss is noticed below")]
     let narrow = *wide as f32;
     if f64::from(narrow).to_bits() == wide.to_bits() {
+        // The digits of one number are always those of another.
         *wide = narrow.to_string().parse().unwrap_or(*wide);
     }
 }

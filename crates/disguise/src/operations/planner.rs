@@ -122,8 +122,10 @@ impl<D: Database> Planner<'_, D> {
             .1
             .table(&pseudo.table)
             .and_then(|table| table.catalog.column(&pseudo.id))
-            .map(|column| column.declaration(self.open.database.dialect()))
-            .unwrap_or_default();
+            .map(|column| column.declaration(self.open.database.dialect()));
+        // Without the type of the ids the owners would be compared otherwise than they are.
+        let what = "the column of the users' ids is not in the catalog";
+        let of = of.ok_or(Error::Defect { what })?;
         let statements = [
             format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),
             format!("DELETE FROM {SCOPE}"),

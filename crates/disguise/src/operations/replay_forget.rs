@@ -96,7 +96,7 @@ impl<'a> Replay<'a> {
 
     /// Returns whether all records that were destroyed are here.
     pub(super) fn finds_all(&self, told: &LoggedOperation) -> bool {
-        // Each bag has a record of where it is.
+        // Each bag has a record of where it is. An entry that does not count them had one at least.
         let bags = usize::try_from(told.facts.bags.unwrap_or(1)).unwrap_or(usize::MAX);
         self.found(told) >= bags.saturating_mul(2)
     }

@@ -138,6 +138,7 @@ pub(super) fn ending(
             ending.chunks.push((id, whose));
         }
     }
+    // An entry that does not say how many were hidden was not made in the middle of chunks.
     let lacking = ends.hidden.unwrap_or_default().saturating_sub(hidden);
     ending.rest = match ends.rest {
         Some(rest) => Some(rest.to_owned()),

@@ -149,10 +149,10 @@ fn without_row<D: Database>(open: &mut Transactions<D>) -> Result<Rowless, Error
     let mut last = None;
     loop {
         let page = registered_behind(open, last.as_ref())?;
-        let ids: Vec<(Vec<u8>, Value)> = page
-            .iter()
-            .filter_map(|name| Some((name.clone(), written(open, name)?)))
-            .collect();
+        let mut ids: Vec<(Vec<u8>, Value)> = Vec::with_capacity(page.len());
+        for name in &page {
+            ids.extend(written(open, name)?.map(|id| (name.clone(), id)));
+        }
         let asked: Vec<Value> = ids.iter().map(|(_, id)| id.clone()).collect();
         let users = open.application.pseudo();
         let there = existing(&mut open.database, &users.table, &users.id, &asked)?;
@@ -176,7 +176,7 @@ fn without_row<D: Database>(open: &mut Transactions<D>) -> Result<Rowless, Error
     }
     let mut rowless = Rowless::default();
     for name in left {
-        let id = written(open, &name).filter(|it| matches!(it, Value::Bytes(_)));
+        let id = written(open, &name)?.filter(|it| matches!(it, Value::Bytes(_)));
         match (id, String::from_utf8(name)) {
             (Some(id), _) => rowless.users.push(id.written()),
             (None, Ok(text)) if text.len() < registry::ID_HASH_BYTES => {
@@ -205,13 +205,13 @@ fn registered_behind<D: Database>(
 }
 
 /// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
-fn written<D: Database>(open: &Transactions<D>, name: &[u8]) -> Option<Value> {
+fn written<D: Database>(open: &Transactions<D>, name: &[u8]) -> Result<Option<Value>, Error> {
     if name.len() >= registry::ID_HASH_BYTES {
-        return None;
+        return Ok(None);
     }
-    let (_, live) = open.application.described().ok()?;
+    let (_, live) = open.application.described()?;
     let dialect = open.database.dialect();
-    named_in(live, dialect, &live.pseudo.id, name)
+    Ok(named_in(live, dialect, &live.pseudo.id, name))
 }
 
 /// Returns the field of the entry that counts the marks in disguises in chunks that ended.

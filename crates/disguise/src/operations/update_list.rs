@@ -38,6 +38,7 @@ impl<D: Database> UpdateList<'_, D> {
             refuse_unknown_between(updates)?;
             let (catalog, _) = open.application.described()?;
             let records = updates.iter().enumerate().map(|(number, mapping)| {
+                // There is none behind the last.
                 let later = updates.get(number.saturating_add(1)..);
                 Recorded::of(mapping, catalog, later.unwrap_or_default())
             });

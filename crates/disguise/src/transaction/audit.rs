@@ -110,6 +110,7 @@ pub(crate) fn tell(
 /// Returns the time as databases write it: UTC, whole seconds.
 pub(crate) fn written(time: Timestamp) -> String {
     let seconds = time.nanoseconds().div_euclid(1_000_000_000);
+    // All of these seconds are in the years that it writes, so there is always a text.
     jiff::Timestamp::from_second(seconds)
         .map(|it| it.strftime("%Y-%m-%d %H:%M:%S").to_string())
         .unwrap_or_default()

@@ -246,7 +246,8 @@ impl Question {
                 REGISTRATION => answer.registrations.push((value, number)),
                 ROW => answer.has_row = true,
                 DECAY => answer.has_decayed = true,
-                _ => answer.intent = Some(value),
+                INTENT => answer.intent = Some(value),
+                _ => return Err(Error::Forged),
             }
         }
         database.shapes().found(shapes);

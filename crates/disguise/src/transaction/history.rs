@@ -81,6 +81,7 @@ fn committed(told: &[LoggedOperation]) -> impl Iterator<Item = Committed<'_>> {
         it,
         fate: match it.unread {
             Some(_) => it.fate,
+            // Each that can be read has its own fate among them.
             None => fates.get(&it.id).copied().unwrap_or(it.fate),
         },
     });

@@ -302,7 +302,9 @@ pub(crate) fn find(
     let rows = select_keys(database, INTENTS, &columns, &by, &key)?;
     match rows.into_iter().flatten().next() {
         Some(Value::Bytes(what)) => Ok(Some(Intent::decode(&what)?)),
-        _ => Ok(None),
+        // As none it would count as done.
+        Some(_) => Err(Error::Forged),
+        None => Ok(None),
     }
 }
 

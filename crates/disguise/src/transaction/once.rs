@@ -109,8 +109,10 @@ impl Names {
         match rows.first().map(Vec::as_slice) {
             Some([_, Value::Int(due), _]) if *due < once.time.nanoseconds() => {
                 self.remove(database)?;
-                self.insert(database, once)?;
-                Ok(RequestState::New)
+                if self.insert(database, once)? {
+                    return Ok(RequestState::New);
+                }
+                Err(just_done())
             }
             Some([Value::Bytes(request), _, _]) if !request.starts_with(&self.request) => {
                 Err(Error::OtherRequest)
@@ -124,15 +126,8 @@ impl Names {
                     self.open(sealed, &bound(request, *due))?,
                 ))
             }
-            // It was noted by a transaction that this one does not see; the next try does.
-            _ => Err(Error::Database {
-                doing: DOING,
-                source: crate::database::DatabaseError {
-                    kind: DatabaseErrorKind::Conflict,
-                    message: "the same request has just been done".to_owned(),
-                    said: crate::database::Said::default(),
-                },
-            }),
+            None => Err(just_done()),
+            Some(_) => Err(Error::Forged),
         }
     }
 
@@ -207,6 +202,19 @@ impl Names {
 /// The operation named in database errors.
 const DOING: &str = "keeping what was answered";
 
+/// Returns the error for a request that was noted by a transaction which this one does not see; the next
+/// try does.
+fn just_done() -> Error {
+    Error::Database {
+        doing: DOING,
+        source: crate::database::DatabaseError {
+            kind: DatabaseErrorKind::Conflict,
+            message: "the same request has just been done".to_owned(),
+            said: crate::database::Said::default(),
+        },
+    }
+}
+
 /// Returns the context that an answer is bound to beside its key: the request, the people
 /// concerned, and the time until which it is kept.
 fn bound(request: &[u8], due: i64) -> Vec<u8> {
@@ -215,6 +223,7 @@ fn bound(request: &[u8], due: i64) -> Vec<u8> {
 
 /// Returns the name of an answer in the list of forgotten records.
 fn named(sealed: &[u8]) -> &[u8] {
+    // One that is shorter is damaged, and opens nothing whatever its name is.
     sealed.get(..NONCE_BYTES).unwrap_or(sealed)
 }
 
@@ -264,10 +273,12 @@ pub(crate) fn kept(database: &mut dyn TenantConnection) -> Result<Vec<(Value, Ve
     );
     let rows = database.query(&sql, &[]).map_err(uninstalled)?;
     let called = |row: Vec<Value>| {
-        let [id, name] = <[Value; 2]>::try_from(row).ok()?;
-        Some((id, name.principal()))
+        // A row that was passed over would stay when it is to be destroyed.
+        let row = <[Value; 2]>::try_from(row);
+        let [id, name] = row.map_err(|_row| Error::Forged)?;
+        Ok((id, name.principal()))
     };
-    Ok(rows.into_iter().filter_map(called).collect())
+    rows.into_iter().map(called).collect()
 }
 
 /// Empties the answers of these rows.

@@ -163,6 +163,10 @@ impl LoggedOperation {
             _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
             _ => CommitOutcome::Undone,
         };
+        // A key of a suite that this program does not know is not the absence of a key.
+        for key in [&facts.public_key, &facts.old_key].into_iter().flatten() {
+            Self::key(key)?;
+        }
         Some(Self {
             id: undigits(&facts.operation)?,
             fate,
@@ -402,10 +406,10 @@ fn logged(database: &mut dyn TenantConnection) -> Result<Vec<(Value, OperationId
     let rows = rows.map_err(uninstalled)?.into_iter().flatten();
     let with_id = |key: Value| {
         let bytes = key.principal();
-        let (_, id) = bytes.split_last_chunk::<ID_BYTES>()?;
-        Some((key, *id))
+        let id = bytes.split_last_chunk::<ID_BYTES>().map(|(_, id)| *id);
+        Ok((key, id.ok_or(Error::Forged)?))
     };
-    Ok(rows.filter_map(with_id).collect())
+    rows.map(with_id).collect()
 }
 
 /// Returns whether some log tells of operations of the database. Each operation may ask, so one row
@@ -434,7 +438,7 @@ pub(crate) fn untold(
     let known: BTreeSet<OperationId> = told.iter().map(|it| it.id).collect();
     let rows = logged(database)?;
     let untold = rows.iter().filter(|(_, id)| !known.contains(id)).count();
-    // Entries that cannot be read do not say which they are.
+    // Entries that cannot be read do not say which they are, and are listed as missing themselves.
     let unread = told.iter().filter(|it| it.may_be_of(names)).count();
     Ok(untold.saturating_sub(unread))
 }
@@ -556,4 +560,31 @@ pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
         value.encode(&mut all);
     }
     name(b"parameters", &[salt, &all])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry with a key of a suite that the program does not know was read as one without a key, as
+    /// programs before wrote them. It has another form.
+    #[test]
+    fn a_key_of_an_unknown_suite_is_not_the_absence_of_a_key() {
+        let read = |key: &str| {
+            let payload = format!(
+                "{{\"operation\":\"0102030405060708\",\"database\":\"d\",\"public_key\":\"{key}\"}}"
+            );
+            let time = Timestamp::from_nanoseconds(1).unwrap();
+            let mut entry = Entry::new(time, "disguise.apply", b"6b76c450218c44c4");
+            entry.payload = payload.as_bytes();
+            LoggedOperation::of(&entry).unwrap()
+        };
+        let known = read(&"07".repeat(KEY_BYTES));
+        assert!(known.unread.is_none() && known.public_key().is_some());
+        for unknown in ["07".repeat(KEY_BYTES + 1), "0".to_owned(), String::new()] {
+            let it = read(&unknown);
+            assert_eq!(it.unread, Some(Unread::OtherForm), "{unknown}");
+            assert!(it.may_be_of(["d", "e"]) && !it.may_be_of(["e", "f"]));
+        }
+    }
 }

@@ -76,13 +76,15 @@ struct Called {
 fn credentials(database: &mut dyn TenantConnection) -> Result<Vec<Called>, Error> {
     let rows = database.query(&format!("SELECT id, holder FROM {CREDENTIALS}"), &[]);
     let called = |row: Vec<Value>| {
-        let [id, holder] = <[Value; 2]>::try_from(row).ok()?;
+        // A row that was passed over would stay when it is to be destroyed.
+        let row = <[Value; 2]>::try_from(row);
+        let [id, holder] = row.map_err(|_row| Error::Forged)?;
         let (id, holder) = (id.principal(), holder.principal());
         let called = [credential::named(&id, &holder), holder];
-        Some(Called { id, called })
+        Ok(Called { id, called })
     };
     let rows = rows.map_err(uninstalled)?.into_iter();
-    Ok(rows.filter_map(called).collect())
+    rows.map(called).collect()
 }
 
 fn all_ids(database: &mut dyn TenantConnection, table: &str) -> Result<Vec<Vec<u8>>, Error> {

@@ -73,6 +73,7 @@ fn try_once<H, D: Database, T, E>(
     let worked = work(host);
     let open = transactions(host);
     let (done, answer) = worked.map_err(|error| {
+        // The first error is the one to report.
         open.database.rollback().unwrap_or_default();
         // Operations before the refused one that were told of as done.
         let told = open.take_back(CommitOutcome::Undone, Outcome::Failed, None);
@@ -136,6 +137,7 @@ impl<D: Database> Transactions<D> {
     }
 
     fn broken<E>(&mut self, error: Error) -> Tried<E> {
+        // The first error is the one to report; a connection that cannot roll back is lost anyway.
         self.database.rollback().unwrap_or_default();
         match self.retract(&error) {
             Ok(()) => Tried::Refused(error),

@@ -35,7 +35,7 @@ pub struct Scheduled {
 
 impl Scheduled {
     pub(crate) fn is_due(&self, time: Timestamp) -> bool {
-        self.due.is_none_or(|due| due <= time)
+        self.due.is_some_and(|due| due <= time)
     }
 }
 
@@ -209,7 +209,8 @@ pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Resul
     let rows = select_keys(database, SCHEDULED, &columns, &by, &key)?;
     match rows.into_iter().flatten().next() {
         Some(Value::Bytes(what)) => Ok(Order::decode(&what)?),
-        _ => Err(Error::NoSuchDisguise),
+        Some(_) => Err(Error::Forged),
+        None => Err(Error::NoSuchDisguise),
     }
 }
 
@@ -285,10 +286,14 @@ fn stored(database: &mut dyn TenantConnection) -> Result<Vec<(Scheduled, Vec<u8>
         };
         let id = <[u8; 8]>::try_from(database.tenancy().own(id));
         let id = id.map_err(|_length| Error::Forged)?;
-        let scheduled = Scheduled {
-            id: DisguiseId(u64::from_le_bytes(id)),
-            due: Timestamp::from_nanoseconds(*due).ok(),
-        };
+        let id = DisguiseId(u64::from_le_bytes(id));
+        // A time that is none would be due at once, or never.
+        let due = Timestamp::from_nanoseconds(*due).map_err(|_range| Error::DamagedRow {
+            table: SCHEDULED,
+            row: id.to_string(),
+        })?;
+        let due = Some(due);
+        let scheduled = Scheduled { id, due };
         stored.push((scheduled, what.clone()));
     }
     Ok(stored)
