@@ -23,6 +23,13 @@ impl Column {
         format!("{}{collation}", self.declared)
     }
 
+    /// Returns how many letters a text of a type of `PostgreSQL` has at most.
+    pub(crate) fn letters_max(&self) -> Option<usize> {
+        let (start, bound) = self.kind().strip_suffix(')')?.split_once('(')?;
+        let is_text = matches!(start, "character varying" | "character");
+        bound.parse().ok().filter(|_| is_text)
+    }
+
     /// Returns the type of `PostgreSQL` to which a cast gives what an assignment to the column
     /// gives, but for what is too long.
     pub(crate) fn assigned(&self) -> String {

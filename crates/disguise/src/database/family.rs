@@ -30,33 +30,12 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Returns whether no setting of a session has a part in what values become: neither within
-    /// these families nor between them.
-    pub(crate) fn is_plain(&self) -> bool {
-        match self {
-            Self::Text | Self::Exact => true,
-            Self::Array(of) => of.is_plain(),
-            Self::Own(kind) => kind == "boolean" || kind == "any",
-            Self::Single | Self::Double | Self::Bytes => false,
-            Self::Date | Self::DateTime | Self::Zoned => false,
-        }
-    }
-
     /// Returns whether its values are days or times, or are made of them.
     pub(crate) fn tells_time(&self) -> bool {
         match self {
             Self::Date | Self::DateTime | Self::Zoned => true,
             Self::Array(of) => of.tells_time(),
             Self::Own(kind) => TIMES.iter().any(|it| kind.starts_with(it)),
-            _ => false,
-        }
-    }
-
-    /// Returns whether its values are texts, or lists of them.
-    pub(crate) fn holds_texts(&self) -> bool {
-        match self {
-            Self::Text => true,
-            Self::Array(of) => of.holds_texts(),
             _ => false,
         }
     }

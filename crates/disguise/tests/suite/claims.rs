@@ -123,6 +123,11 @@ macro_rules! for_every_claim {
             a_row_of_two_people_that_is_back_is_missed_no_more
             an_update_that_was_recorded_too_late_is_found
             a_conversion_that_is_on_no_list_is_refused_by_name
+            spaces_beyond_the_bound_of_a_column_are_cut_as_it_cuts_them
+            a_number_with_a_fraction_is_no_member
+            an_empty_text_has_no_meaning_where_the_server_makes_null_of_it
+            a_moment_behind_many_marks_is_a_moment
+            what_is_found_of_types_with_settings_is_tried_under_them
             what_a_setting_without_a_name_decides_is_refused
             types_of_rows_that_are_back_keep_no_update_away
             no_number_is_made_of_a_text_with_a_zero_byte

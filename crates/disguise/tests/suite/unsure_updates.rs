@@ -322,3 +322,133 @@ pub(crate) fn a_refused_update_gives_the_reason() {
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(reason));
     assert!(recorded.as_ref().is_err_and(by_name), "{recorded:?}");
 }
+
+/// A value of two types had the text of the first one for certain, and padded letters were compared by one mode alone: what
+/// depends on settings is asked under all of them, unless it is passed on as it is.
+pub(crate) fn what_is_found_of_types_with_settings_is_tried_under_them() {
+    let cases: &[(&str, &str, &str, &str, &str)] = match crate::connect().dialect() {
+        Dialect::Postgres => &[
+            (
+                "INTEGER",
+                "ADD w REAL, ADD n TEXT",
+                "1234567.9",
+                "SET extra_float_digits = 0",
+                "coalesce(v, w)",
+            ),
+            (
+                "NUMERIC",
+                "ADD w DOUBLE PRECISION, ADD n TEXT",
+                "0.30000000000000004",
+                "SET extra_float_digits = 0",
+                "coalesce(v, w)",
+            ),
+        ],
+        Dialect::Mysql => &[
+            (
+                "INT",
+                "ADD w CHAR(5) COLLATE utf8mb4_nopad_bin, ADD n INT",
+                "'ab'",
+                "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'",
+                "w = 'ab'",
+            ),
+            (
+                "INT",
+                "ADD w CHAR(5) COLLATE utf8mb4_nopad_bin, ADD n INT",
+                "'ab'",
+                "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'",
+                "w IN ('cd', 'ab')",
+            ),
+        ],
+        _ => return,
+    };
+    for (kind, columns, value, setting, expression) in cases {
+        let mut society = society(kind, &["NULL"], REMOVAL);
+        society.sql(&format!("ALTER TABLE posts {columns}"));
+        society.sql(&format!("UPDATE posts SET w = {value}"));
+        let id = society.leave(1);
+        society.sql(setting);
+        society.sql(&format!("UPDATE posts SET n = ({expression})"));
+        let update = mapping("", &format!("sql = {{ n = \"{expression}\" }}\n"));
+        society.engine.updates().record(&update, time()).unwrap();
+        let refused = society.try_to_return(1, id);
+        let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));
+        assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
+    }
+}
+
+/// A text of 200 commas and "now" was taken for no time, since it is too long for one: the database skips the commas.
+pub(crate) fn a_moment_behind_many_marks_is_a_moment() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    let value = format!("'{}now'", ",".repeat(200));
+    let mut society = society("TEXT", &[&value], REMOVAL);
+    let id = society.leave(1);
+    migrated(&mut society, "TIMESTAMPTZ USING v::timestamptz");
+    let settings = "time_zone = \"UTC\"\ndate_style = \"ISO, YMD\"\n";
+    let update = mapping(settings, "sql = { v = \"v\" }\n");
+    society.engine.updates().record(&update, time()).unwrap();
+    let refused = society.try_to_return(1, id);
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("another time at each reading"));
+    assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+}
+
+/// A text with more spaces at its end than its column has room for stayed hidden, with the advice to do what had been done.
+pub(crate) fn spaces_beyond_the_bound_of_a_column_are_cut_as_it_cuts_them() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    for kind in ["VARCHAR(5)", "CHAR(5)"] {
+        let mut society = society(
+            "TEXT",
+            &["'ab         '", "'abcde  '", "'a'", "NULL"],
+            REMOVAL,
+        );
+        let id = society.leave(1);
+        migrated(&mut society, kind);
+        let update = mapping("", "sql = { v = \"v\" }\n");
+        society.engine.updates().record(&update, time()).unwrap();
+        let revealed = society.try_to_return(1, id).unwrap();
+        assert!(revealed.is_complete(), "{kind} {revealed:?}");
+        assert_alike(&mut society, kind);
+    }
+}
+
+/// Of a number with a fraction, ALTER TABLE made one member and an assignment the one before it.
+pub(crate) fn a_number_with_a_fraction_is_no_member() {
+    if crate::connect().dialect() != Dialect::Mysql {
+        return;
+    }
+    let mut society = society("DECIMAL(10,2)", &["1.50"], REMOVAL);
+    society.leave(1);
+    migrated(&mut society, "ENUM('a','b','c')");
+    let update = mapping("", "sql = { v = \"v\" }\n");
+    let refused = society.engine.updates().record(&update, time());
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("member of decimal"));
+    assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+}
+
+/// An empty text came back where the mode of the server had made NULL of it for the migration.
+pub(crate) fn an_empty_text_has_no_meaning_where_the_server_makes_null_of_it() {
+    if crate::connect().dialect() != Dialect::Mysql {
+        return;
+    }
+    let mut society = society("VARCHAR(9)", &["NULL"], REMOVAL);
+    society.sql("ALTER TABLE posts ADD w VARCHAR(9)");
+    society.leave(1);
+    society.sql("SET GLOBAL sql_mode = 'EMPTY_STRING_IS_NULL'");
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("EMPTY_STRING_IS_NULL"));
+    for target in [
+        "sql = { w = \"coalesce(v, '')\" }\n",
+        "values = { w = \"\" }\n",
+    ] {
+        let refused = society
+            .engine
+            .updates()
+            .record(&mapping("", target), time());
+        assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+    }
+    society.sql("SET GLOBAL sql_mode = DEFAULT");
+    let update = mapping("", "sql = { w = \"coalesce(v, '')\" }\n");
+    society.engine.updates().record(&update, time()).unwrap();
+}

@@ -1,7 +1,7 @@
 //! Expressions of which nobody can say what the migration made by them: they depend on a setting that
 //! the update does not say, on the moment, or have two meanings.
 
-use super::conversion::Need;
+use super::conversion::{Need, class, tells_time};
 use super::question::{Asked, Question};
 use super::typed::{Kind, Use};
 use super::typing::Conversion;
@@ -23,8 +23,6 @@ const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 const ROUNDED_LETTERS_MAX: usize = 23;
 /// Names of zones without a slash are not longer.
 const ZONE_LETTERS_MAX: usize = 5;
-/// No text of a day or a time has more letters, blanks not counted.
-const TIME_LETTERS_MAX: usize = 128;
 
 impl Question<'_> {
     /// Refuses the name of a column alone where `MariaDB` has two texts for a number: `ALTER TABLE`
@@ -117,11 +115,10 @@ impl Question<'_> {
             let named = columns.iter().filter(|(it, _)| asked.used.names(&it.name));
             let (named, values): (Vec<&Column>, Vec<&Value>) =
                 named.map(|(column, value)| (column, value)).unzip();
+            let becomes_time = asked
+                .into
+                .is_some_and(|it| tells_time(&class(self.dialect, it)));
             let into = asked.into.map(|it| it.family(self.dialect));
-            // Of types that are not known here, parts may be times.
-            let becomes_time = into
-                .as_ref()
-                .is_some_and(|it| !it.holds_texts() && !it.is_plain());
             let becomes_number = matches!(into, Some(Family::Exact | Family::Double));
             let meets_time = named.iter().any(|it| it.family(self.dialect).tells_time());
             let is = |value: &Value, wrong: fn(&str) -> bool| match value {
@@ -226,6 +223,5 @@ fn is_a_moment(text: &str) -> bool {
 fn has_a_moment(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut words = text.split(|it: char| !it.is_ascii_alphabetic());
-    let letters = text.bytes().filter(|it| !it.is_ascii_whitespace()).count();
-    letters <= TIME_LETTERS_MAX && words.any(|word| MOMENTS.contains(&word))
+    words.any(|word| MOMENTS.contains(&word))
 }

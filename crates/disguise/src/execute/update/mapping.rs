@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Row;
 use super::question::{Now, Question};
 use super::session::Session;
-use super::typed::{Kind, Kinds, Typed};
+use super::typed::{Kind, Kinds, Typed, Use};
 use crate::database::value::Value;
 use crate::database::{Catalog, Database};
 use crate::error::{SpecError, UpdateError};
@@ -175,6 +175,19 @@ impl Mapping {
     pub(super) fn has_expressions(&self) -> bool {
         let mut into = self.into.iter();
         into.any(|it| !it.sql.is_empty() || !it.condition.is_empty() || !it.values.is_empty())
+    }
+
+    /// Returns whether an expression or a constant has an empty text.
+    pub(super) fn writes_empty_text(&self) -> bool {
+        self.into.iter().any(|target| {
+            let mut used = Use::default();
+            for expression in target.sql.values().chain([&target.condition]) {
+                used.add(expression);
+            }
+            let is_empty = |it: &Value| matches!(it, Value::Text(text) if text.is_empty());
+            let mut constants = target.values.values();
+            used.has_empty_text() || constants.any(|it| is_empty(&it.value()))
+        })
     }
 
     /// Returns whether a row of its table gets another value in `column`, or none.

@@ -68,22 +68,22 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Returns whether settings of a session may have a part in its value.
-    fn may_depend(&self, dialect: Dialect) -> bool {
-        let mut conversions = self.typing.conversions.iter();
-        self.typing.has_unknown && dialect != Dialect::Sqlite
-            || conversions.any(|it| it.needs(dialect).is_none_or(|needs| !needs.is_empty()))
-    }
-
     /// Returns the expression as one of the type of its column. `PostgreSQL` assigns fewer types to
-    /// one another than it casts.
+    /// one another than it casts, and assigns a text without the spaces that it has no room for.
     fn assignable(&self, dialect: Dialect) -> String {
-        match self.into {
-            Some(into) if dialect == Dialect::Postgres => {
-                format!("({})::{}", self.sql, into.assigned())
-            }
-            _ => self.sql.clone(),
-        }
+        let Some(into) = self.into.filter(|_| dialect == Dialect::Postgres) else {
+            return self.sql.clone();
+        };
+        let made = format!("({})::{}", self.sql, into.assigned());
+        let Some(room) = into.letters_max() else {
+            return made;
+        };
+        format!(
+            "(SELECT CASE WHEN rtrim(substr(made::text, {room} + 1), ' ') = '' \
+             THEN made::{}::text ELSE made::text END \
+             FROM (SELECT {made} AS made) AS assigned)",
+            into.kind()
+        )
     }
 
     /// Returns the part of the update that it is, for messages.
@@ -228,7 +228,11 @@ impl<'a> Question<'a> {
     fn answers(&self, database: &mut dyn Database) -> Result<Vec<Value>, UpdateError> {
         let columns = self.columns()?;
         self.refuse_fleeting(&columns)?;
-        if !self.asked.iter().any(|it| it.may_depend(self.dialect)) {
+        if !self
+            .asked
+            .iter()
+            .any(|it| it.typing.may_depend(self.dialect))
+        {
             return Ok(self.answer(database, &columns, &Setting::own(self.dialect))?);
         }
         let settings = self.session.settings(self.dialect);
@@ -359,6 +363,7 @@ impl<'a> Question<'a> {
                 continue;
             };
             let kind = match dialect {
+                Dialect::Postgres if into.letters_max().is_some() => "text".to_owned(),
                 Dialect::Postgres => into.assigned(),
                 Dialect::Sqlite | Dialect::Mysql => into.declaration(dialect),
             };

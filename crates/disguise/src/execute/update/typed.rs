@@ -75,6 +75,8 @@ pub(super) struct Use {
     orders: bool,
     /// True if a text is in it.
     has_text: bool,
+    /// True if one of them is empty.
+    has_empty_text: bool,
     /// True if a function is called.
     calls: bool,
 }
@@ -105,7 +107,10 @@ impl Use {
                     self.words.insert(word);
                 }
                 Token::Eq | Token::Neq => self.compares = true,
-                Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => self.has_text = true,
+                Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => {
+                    self.has_text = true;
+                    self.has_empty_text |= text.is_empty();
+                }
                 Token::LParen
                 | Token::RParen
                 | Token::Comma
@@ -125,6 +130,11 @@ impl Use {
     /// Returns whether it compares otherwise than for equality, or calculates.
     pub(super) const fn orders(&self) -> bool {
         self.orders
+    }
+
+    /// Returns whether it writes an empty text.
+    pub(super) const fn has_empty_text(&self) -> bool {
+        self.has_empty_text
     }
 
     /// Returns whether it calls a function.

@@ -1,12 +1,16 @@
 //! The conversions that an expression brings about: by its comparisons and functions, and by the
 //! column into which its value goes.
 
+use std::collections::BTreeSet;
+
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     UnaryOperator, Value as Literal,
 };
 
-use super::conversion::{Need, has_zone, is_number, lengths, needs, numbers, truths};
+use super::conversion::{
+    Need, common, has_zone, is_number, is_plain, lengths, needs, numbers, truths,
+};
 use crate::database::Dialect;
 use crate::spec::predicate::with_parsed;
 
@@ -58,8 +62,12 @@ type ClassOf<'c> = dyn Fn(&str) -> Option<String> + Sync + 'c;
 #[derive(Debug, Default)]
 pub(super) struct Typing {
     pub(super) conversions: Vec<Conversion>,
+    /// The classes of the columns that it names, and of that into which its value goes.
+    classes: BTreeSet<String>,
+    /// True if it is a constant or the name of a column, of which the value is passed on.
+    passes_on: bool,
     /// True if it names a column of which no type is known.
-    pub(super) has_unknown: bool,
+    has_unknown: bool,
 }
 
 impl Typing {
@@ -79,6 +87,7 @@ impl Typing {
                 typing: Self::default(),
             };
             let part = reading.part(expression);
+            reading.typing.passes_on = is_name(expression);
             reading.typing.assign(part, into);
             reading.typing
         })
@@ -86,9 +95,24 @@ impl Typing {
 
     /// Returns that of a constant of this class.
     pub(super) fn of_constant(class: &str, into: &str) -> Self {
-        let mut typing = Self::default();
+        let mut typing = Self {
+            passes_on: true,
+            ..Self::default()
+        };
         typing.assign(Part::Of(class.to_owned()), Some(into));
         typing
+    }
+
+    /// Returns whether a setting of the session may have a part in the value: by a conversion, or
+    /// since the database looks at values of a type that has such settings.
+    pub(super) fn may_depend(&self, dialect: Dialect) -> bool {
+        if dialect == Dialect::Sqlite {
+            return false;
+        }
+        let mut conversions = self.conversions.iter();
+        self.has_unknown
+            || conversions.any(|it| it.needs(dialect).is_none_or(|needs| !needs.is_empty()))
+            || !self.passes_on && !self.classes.iter().all(|it| is_plain(dialect, it))
     }
 
     fn add(&mut self, from: &str, into: &str, is_of_two: bool) {
@@ -103,11 +127,20 @@ impl Typing {
     }
 
     fn assign(&mut self, part: Part, into: Option<&str>) {
+        self.classes.extend(into.map(str::to_owned));
         match (part, into) {
             (Part::Written, Some(into)) => self.add("text", into, false),
             (Part::Of(class), Some(into)) => self.add(&class, into, false),
             (Part::Unknown, _) | (_, None) => {}
         }
+    }
+}
+
+fn is_name(expression: &Expr) -> bool {
+    match expression {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) => is_name(inner),
+        _ => false,
     }
 }
 
@@ -254,6 +287,7 @@ impl Reading<'_> {
     fn column(&mut self, name: &Ident) -> Part {
         let class = (self.class_of)(&name.value);
         self.typing.has_unknown |= class.is_none();
+        self.typing.classes.extend(class.clone());
         class.map_or(Part::Unknown, Part::Of)
     }
 
@@ -282,6 +316,7 @@ impl Reading<'_> {
             self.compare(&all, &part);
             all = match (all, part) {
                 (Part::Unknown, part) | (Part::Written, part @ Part::Of(_)) => part,
+                (Part::Of(one), Part::Of(other)) => Part::Of(common(&one, &other).to_owned()),
                 (all, _) => all,
             };
         }

@@ -110,8 +110,11 @@ const AMOUNTS: &[&str] = &["whole", "decimal", "single", "double"];
 /// Texts but for those that a mode fills up with spaces.
 const WORDS: &[&str] = &["text", "member"];
 const LETTERS: &[&str] = &["text", "char", "member", "bytes"];
+/// Letters but for the members of a type, which `ALTER TABLE` and an assignment count in two ways.
+const STRINGS: &[&str] = &["text", "char", "bytes"];
 const NETWORK: &[&str] = &["uuid", "inet4", "inet6"];
 const CLOCKS: &[&str] = &["date", "datetime", "time"];
+const PLAIN: &[&str] = &["text", "member", "bytes", "whole", "decimal", "bit", "year"];
 
 /// A time of no day would get that of the clock, a text of bits is taken for them or for digits, and
 /// bytes for a number are cut off where they are none.
@@ -120,23 +123,24 @@ const MARIADB: &[Rule] = &[
     (&["char"], LETTERS, &[Trial]),
     (&["bytes"], LETTERS, &[]),
     (AMOUNTS, AMOUNTS, &[]),
-    (AMOUNTS, LETTERS, &[]),
+    (AMOUNTS, STRINGS, &[]),
+    (&["whole"], &["member"], &[]),
     (&["whole", "decimal"], &["bit", "year"], &[]),
     (&["year", "member"], AMOUNTS, &[]),
     // Of 64 bits, ALTER TABLE makes a rounded number with a sign.
     (&["bit"], &["whole", "decimal"], &[]),
-    (&["year", "bit"], LETTERS, &[]),
-    (NETWORK, LETTERS, &[]),
+    (&["year", "bit"], STRINGS, &[]),
+    (NETWORK, STRINGS, &[]),
     (LETTERS, NETWORK, &[]),
     (&["text", "char"], AMOUNTS, &[Trial]),
     (&["text", "char"], CLOCKS, &[Trial]),
     (&["text", "char"], &["year"], &[Trial]),
     (&["text", "char"], &["zoned"], &[Zone, Trial]),
-    (CLOCKS, LETTERS, &[]),
+    (CLOCKS, STRINGS, &[]),
     (CLOCKS, AMOUNTS, &[]),
     (&["whole"], CLOCKS, &[Trial]),
     (&["whole"], &["zoned"], &[Zone, Trial]),
-    (&["zoned"], LETTERS, &[Zone]),
+    (&["zoned"], STRINGS, &[Zone]),
     (&["zoned"], AMOUNTS, &[Zone]),
     (&["date"], CLOCKS, &[]),
     (&["datetime"], CLOCKS, &[Trial]),
@@ -207,6 +211,35 @@ pub(super) const fn truths(dialect: Dialect) -> &'static str {
 /// Returns whether values of a class are calculated with as they are.
 pub(super) fn is_number(class: &str) -> bool {
     NUMBERS.contains(&class) || AMOUNTS.contains(&class)
+}
+
+/// Returns whether the database calculates a rounded number of values of a class.
+fn is_rounded(class: &str) -> bool {
+    matches!(class, "single" | "double")
+}
+
+/// Returns the class that values of two classes have as one value.
+pub(super) fn common<'c>(one: &'c str, other: &'c str) -> &'c str {
+    let are_numbers = is_number(one) && is_number(other);
+    let is_wider = are_numbers && is_rounded(other) || LETTERS.contains(&other);
+    if is_wider { other } else { one }
+}
+
+/// Returns whether no setting has a part in what the database finds of values of a class alone.
+pub(super) fn is_plain(dialect: Dialect, class: &str) -> bool {
+    let class = class.trim_end_matches("[]");
+    match dialect {
+        Dialect::Sqlite => true,
+        Dialect::Postgres => class == "text" || ONE_FORM.contains(&class),
+        Dialect::Mysql => PLAIN.contains(&class) || NETWORK.contains(&class),
+    }
+}
+
+/// Returns whether values of a class are days or times, or are made of them.
+pub(super) fn tells_time(class: &str) -> bool {
+    let class = class.trim_end_matches("[]");
+    let times = [DAYS, IN_ZONES, &[TIME, TIMETZ]];
+    times.iter().any(|it| it.contains(&class))
 }
 
 /// Returns whether values of a class are read and written in the zone of the session.

@@ -89,6 +89,8 @@ const MORE_OF_MARIADB: &[Values] = &[
     ("DATETIME(6)", &["'2024-01-01 00:00:00.6'"]),
     ("TIMESTAMP(3) NULL", &["'2024-02-29 23:59:59.999'"]),
     ("ENUM('7','1')", &["'7'"]),
+    ("DECIMAL(4,2)", &["1.50"]),
+    ("ENUM('a','b','c')", &["'c'"]),
 ];
 
 /// Settings under which a migration may have run: its statements, but for those that set a name which
