@@ -126,6 +126,9 @@ macro_rules! for_every_claim {
             spaces_beyond_the_bound_of_a_column_are_cut_as_it_cuts_them
             a_number_with_a_fraction_is_no_member
             an_empty_text_has_no_meaning_where_the_server_makes_null_of_it
+            a_truth_becomes_what_a_statement_makes_of_it
+            texts_of_no_column_are_not_compared
+            names_that_differ_in_case_are_two_columns
             a_moment_behind_many_marks_is_a_moment
             what_is_found_of_types_with_settings_is_tried_under_them
             what_a_setting_without_a_name_decides_is_refused

@@ -452,3 +452,64 @@ pub(crate) fn an_empty_text_has_no_meaning_where_the_server_makes_null_of_it() {
     let update = mapping("", "sql = { w = \"coalesce(v, '')\" }\n");
     society.engine.updates().record(&update, time()).unwrap();
 }
+
+/// A truth became the digit 1 in a column of texts, where a statement stores the word.
+pub(crate) fn a_truth_becomes_what_a_statement_makes_of_it() {
+    let mut society = society("INTEGER", &["7"], REMOVAL);
+    let id = society.leave(1);
+    for sql in [
+        "ALTER TABLE posts ADD w VARCHAR(9)",
+        "UPDATE posts SET w = TRUE",
+        "ALTER TABLE posts DROP v",
+        "ALTER TABLE posts RENAME COLUMN w TO v",
+    ] {
+        society.sql(sql);
+    }
+    let update = mapping("", "values = { v = true }\n");
+    society.engine.updates().record(&update, time()).unwrap();
+    assert!(society.reveal(1, id).is_complete());
+    assert_alike(&mut society, "truth");
+}
+
+/// Texts of no column were compared by the collation of the parameters here, and by that of its connection in the migration.
+pub(crate) fn texts_of_no_column_are_not_compared() {
+    if crate::connect().dialect() != Dialect::Mysql {
+        return;
+    }
+    let mut society = society("INT", &["7"], REMOVAL);
+    society.sql("ALTER TABLE posts ADD n INT, ADD length INT");
+    society.leave(1);
+    for compared in [
+        "coalesce(v, 'A') = 'a'",
+        "lower(v) = '7'",
+        "'A' = 'a'",
+        "lower(v) LIKE 'A'",
+        "coalesce(v, 'A') IN ('a', 'b')",
+    ] {
+        let update = mapping("", &format!("sql = {{ n = \"{compared}\" }}\n"));
+        let refused = society.engine.updates().record(&update, time());
+        let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("collation of the connection"));
+        assert!(
+            refused.as_ref().is_err_and(by_name),
+            "{compared} {refused:?}"
+        );
+    }
+    // A column may be called length; the function alone has two meanings.
+    let update = mapping("", "sql = { n = \"length\" }\n");
+    society.engine.updates().record(&update, time()).unwrap();
+}
+
+/// A column was judged by the type of another one whose name differs in its case.
+pub(crate) fn names_that_differ_in_case_are_two_columns() {
+    if crate::connect().dialect() != Dialect::Postgres {
+        return;
+    }
+    let mut society = society("REAL", &["1234567.9"], REMOVAL);
+    society.sql("ALTER TABLE posts ADD \"V\" INTEGER, ADD n TEXT");
+    let id = society.leave(1);
+    let update = mapping("", "sql = { n = \"v\" }\n");
+    society.engine.updates().record(&update, time()).unwrap();
+    let refused = society.try_to_return(1, id);
+    let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));
+    assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
+}

@@ -15,6 +15,7 @@ const OF_THE_CLOCK: &str = "makes a time with a zone of one without a day, so th
 const OF_PARTS: &str = "makes a value of several parts, of which any may depend on a setting of the session: do the update by code";
 const ADVICE: &str = "settings or other things beside the value may decide what that is: make a text of it by an update between, or do the update by code";
 const ELSEWHERE: &str = "compares values of a type whose schema is not on the search path, so that it may find something else than the migration did: set the path with ALTER DATABASE ... SET search_path, or do the update by code";
+const OF_NO_COLUMN: &str = "compares texts that are of no column of texts, so that the collation of the connection decides: do the update by code";
 const OF_OBJECTS: &str = "makes a text of the name of a table or a type, which the search path of the session shortens: do the update by code";
 
 /// The words that mean a moment where `PostgreSQL` reads a day or a time.
@@ -34,7 +35,7 @@ impl Question<'_> {
     ) -> Result<(), UpdateError> {
         let mut used = Use::default();
         used.add(expression);
-        if self.dialect == Dialect::Mysql && used.names("length") {
+        if self.dialect == Dialect::Mysql && used.measures() {
             return Err(UpdateError::Wrong(
                 "length alone may mean two numbers, of bytes in a statement of MariaDB and of letters in a condition here: say octet_length for bytes, or char_length for letters"
                     .to_owned(),
@@ -82,6 +83,9 @@ impl Question<'_> {
     /// Refuses expressions that bring about a conversion of which nobody can say what it makes.
     pub(super) fn refuse_uncertain(&self) -> Result<(), UpdateError> {
         self.refuse(|it| {
+            if it.typing.compares_made(self.dialect) {
+                return Some(OF_NO_COLUMN.to_owned());
+            }
             let mut conversions = it.typing.conversions.iter();
             let unlisted = conversions.find(|it| it.needs(self.dialect).is_none());
             unlisted.map(|unlisted| uncertain(unlisted, it.into))

@@ -79,6 +79,15 @@ enum Constant {
 }
 
 impl Constant {
+    /// Returns a truth as an expression: of a number, a column of texts would make digits.
+    const fn expression(&self) -> Option<&'static str> {
+        match self {
+            Self::Truth(true) => Some("true"),
+            Self::Truth(false) => Some("false"),
+            Self::Number(_) | Self::Fraction(_) | Self::Text(_) => None,
+        }
+    }
+
     fn value(&self) -> Value {
         match self {
             Self::Truth(truth) => Value::Int(i64::from(*truth)),
@@ -236,7 +245,10 @@ impl Mapping {
             question.ask(None, &target.condition)?;
         }
         for (column, constant) in &target.values {
-            question.give((&target.table, column), constant.value());
+            match constant.expression() {
+                Some(truth) => question.ask(Some((&target.table, column)), truth)?,
+                None => question.give((&target.table, column), constant.value()),
+            }
         }
         Ok(question)
     }

@@ -175,8 +175,11 @@ impl<'a> Question<'a> {
     /// Returns the class of a column of the row, as it was recorded, or, if an update made it, as the
     /// table has it.
     fn class_of(&self, name: &str) -> Option<String> {
-        let mut kinds = self.row.kinds.iter();
-        let (name, kind) = kinds.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        let kinds = &self.row.kinds;
+        let mut alike = kinds
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let (name, kind) = kinds.get_key_value(name).or_else(|| alike.next())?;
         let column = match kind {
             Kind::Recorded(it) => it,
             Kind::Made => self.now.column(&self.row.row.table, name)?,
@@ -248,7 +251,7 @@ impl<'a> Question<'a> {
             let found = found.unwrap_or_default();
             for (index, (asked, value)) in self.asked.iter().zip(&values).enumerate() {
                 if !found.get(index).is_some_and(|it| it.same(value)) {
-                    return Err(depending(asked));
+                    return Err(depending(asked, self.dialect));
                 }
             }
         }
@@ -426,9 +429,17 @@ fn answered(
     Ok(database.query(select, parameters)?.concat())
 }
 
-fn depending(asked: &Asked<'_>) -> UpdateError {
+fn depending(asked: &Asked<'_>, dialect: Dialect) -> UpdateError {
+    let advice = match dialect {
+        Dialect::Mysql => {
+            "say the zone of the migration, as time_zone = \"+02:00\"; what sql_mode or the connection decides no update can say: say trim(...) for the text of a CHAR, leave sql out where the new type is of the same family, or do the update by code"
+        }
+        Dialect::Postgres | Dialect::Sqlite => {
+            "say those of the migration, as time_zone = \"Europe/Berlin\", date_style, interval_style, bytea_output or extra_float_digits, or do the update by code"
+        }
+    };
     let place = asked.place();
     UpdateError::Wrong(format!(
-        "what it finds for {place} of a row depends on settings of the session, which the update does not say: say those of the migration, as time_zone = \"Europe/Berlin\", and on PostgreSQL date_style, interval_style, bytea_output or extra_float_digits, or do the update by code"
+        "what it finds for {place} of a row depends on settings of the session, which the update does not say: {advice}"
     ))
 }

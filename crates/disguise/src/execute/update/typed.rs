@@ -79,6 +79,8 @@ pub(super) struct Use {
     has_empty_text: bool,
     /// True if a function is called.
     calls: bool,
+    /// True if that is `length`.
+    measures: bool,
 }
 
 impl Use {
@@ -100,8 +102,9 @@ impl Use {
                         | "coalesce" | "trim" | "substr" | "substring" => self.calls = true,
                         _ => {}
                     }
-                    let behind = tokens.get(place.saturating_add(1)..);
-                    if !asks_for_null(behind.unwrap_or_default()) {
+                    let behind = tokens.get(place.saturating_add(1)..).unwrap_or_default();
+                    self.measures |= word == "length" && behind.first() == Some(&Token::LParen);
+                    if !asks_for_null(behind) {
                         self.met.insert(word.clone());
                     }
                     self.words.insert(word);
@@ -140,6 +143,11 @@ impl Use {
     /// Returns whether it calls a function.
     pub(super) const fn calls(&self) -> bool {
         self.calls
+    }
+
+    /// Returns whether it calls `length`.
+    pub(super) const fn measures(&self) -> bool {
+        self.measures
     }
 
     /// Returns whether it may name the column for more than to ask whether it is NULL.

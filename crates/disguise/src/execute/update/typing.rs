@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::conversion::{
-    Need, common, has_zone, is_number, is_plain, lengths, needs, numbers, truths,
+    Need, common, has_letters, has_zone, is_number, is_plain, lengths, needs, numbers, truths,
 };
 use crate::database::Dialect;
 use crate::spec::predicate::with_parsed;
@@ -50,6 +50,8 @@ impl Conversion {
 enum Part {
     /// A text as it is written, which takes the class of what it stands beside.
     Written,
+    /// A text of no column, which has the collation of the connection on `MariaDB`.
+    Made,
     Of(String),
     /// NULL, or a column of which no type is known.
     Unknown,
@@ -66,6 +68,8 @@ pub(super) struct Typing {
     classes: BTreeSet<String>,
     /// True if it is a constant or the name of a column, of which the value is passed on.
     passes_on: bool,
+    /// True if texts of no column are compared with one another.
+    compares_made: bool,
     /// True if it names a column of which no type is known.
     has_unknown: bool,
 }
@@ -115,6 +119,12 @@ impl Typing {
             || !self.passes_on && !self.classes.iter().all(|it| is_plain(dialect, it))
     }
 
+    /// Returns whether the collation of the connection decides: texts of no column have it on
+    /// `MariaDB`.
+    pub(super) fn compares_made(&self, dialect: Dialect) -> bool {
+        self.compares_made && dialect == Dialect::Mysql
+    }
+
     fn add(&mut self, from: &str, into: &str, is_of_two: bool) {
         let conversion = Conversion {
             from: from.to_owned(),
@@ -129,7 +139,7 @@ impl Typing {
     fn assign(&mut self, part: Part, into: Option<&str>) {
         self.classes.extend(into.map(str::to_owned));
         match (part, into) {
-            (Part::Written, Some(into)) => self.add("text", into, false),
+            (Part::Written | Part::Made, Some(into)) => self.add("text", into, false),
             (Part::Of(class), Some(into)) => self.add(&class, into, false),
             (Part::Unknown, _) | (_, None) => {}
         }
@@ -199,10 +209,11 @@ impl Reading<'_> {
                 self.truth()
             }
             Expr::Like { expr, pattern, .. } => {
-                for it in [expr, pattern] {
+                let [one, other] = [expr, pattern].map(|it| {
                     let part = self.part(it);
-                    self.text_of(part);
-                }
+                    self.text_of(part)
+                });
+                self.compare(&one, &other);
                 self.truth()
             }
             Expr::Function(function) => self.function(function),
@@ -305,7 +316,13 @@ impl Reading<'_> {
             (Part::Of(class), Part::Written) | (Part::Written, Part::Of(class)) => {
                 self.typing.add("text", class, false);
             }
-            (Part::Written, Part::Written) | (Part::Unknown, _) | (_, Part::Unknown) => {}
+            (Part::Of(class), Part::Made) | (Part::Made, Part::Of(class)) => {
+                self.typing.add("text", class, true);
+            }
+            (Part::Written | Part::Made, Part::Written | Part::Made) => {
+                self.typing.compares_made = true;
+            }
+            (Part::Unknown, _) | (_, Part::Unknown) => {}
         }
     }
 
@@ -315,8 +332,15 @@ impl Reading<'_> {
         for part in parts {
             self.compare(&all, &part);
             all = match (all, part) {
-                (Part::Unknown, part) | (Part::Written, part @ Part::Of(_)) => part,
+                (Part::Unknown, part) => part,
                 (Part::Of(one), Part::Of(other)) => Part::Of(common(&one, &other).to_owned()),
+                (Part::Of(class), Part::Written | Part::Made)
+                | (Part::Written | Part::Made, Part::Of(class))
+                    if self.dialect == Dialect::Mysql && !has_letters(&class) =>
+                {
+                    Part::Made
+                }
+                (Part::Written | Part::Made, part @ Part::Of(_)) => part,
                 (all, _) => all,
             };
         }
@@ -332,9 +356,13 @@ impl Reading<'_> {
             Part::Of(class) if kept(&class) => Part::Of(class),
             Part::Of(class) => {
                 self.typing.add(&class, "text", false);
-                Part::Of("text".to_owned())
+                if has_letters(&class) {
+                    Part::Of("text".to_owned())
+                } else {
+                    Part::Made
+                }
             }
-            Part::Written => Part::Of("text".to_owned()),
+            Part::Written | Part::Made => Part::Made,
             Part::Unknown => Part::Unknown,
         }
     }
@@ -350,7 +378,9 @@ impl Reading<'_> {
                     self.typing.add(&class, "double", false);
                     is_rounded = true;
                 }
-                Part::Written => self.typing.add("text", numbers(self.dialect), false),
+                Part::Written | Part::Made => {
+                    self.typing.add("text", numbers(self.dialect), false);
+                }
                 Part::Unknown => {}
             }
         }

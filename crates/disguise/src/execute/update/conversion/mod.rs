@@ -218,10 +218,15 @@ fn is_rounded(class: &str) -> bool {
     matches!(class, "single" | "double")
 }
 
+/// Returns whether values of a class are texts with a collation, or bytes.
+pub(super) fn has_letters(class: &str) -> bool {
+    LETTERS.contains(&class)
+}
+
 /// Returns the class that values of two classes have as one value.
 pub(super) fn common<'c>(one: &'c str, other: &'c str) -> &'c str {
     let are_numbers = is_number(one) && is_number(other);
-    let is_wider = are_numbers && is_rounded(other) || LETTERS.contains(&other);
+    let is_wider = are_numbers && is_rounded(other) || has_letters(other);
     if is_wider { other } else { one }
 }
 
