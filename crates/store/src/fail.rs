@@ -2,6 +2,8 @@
 
 use redb::StorageError;
 
+use crate::command::c_string;
+
 /// Reason why a command has no result.
 #[derive(Debug)]
 pub(crate) enum Fail {
@@ -30,6 +32,17 @@ impl From<redb::TableError> for Fail {
 impl Fail {
     pub(crate) fn said(text: &str) -> Self {
         Self::Said(text.as_bytes().to_vec())
+    }
+
+    /// Returns an error that repeats an argument, in the form of Redis: as much of it as C would read, and no line ends at the end of
+    /// the error.
+    pub(crate) fn about(intro: &str, argument: &[u8], end: &str) -> Self {
+        let argument = c_string(argument, usize::MAX);
+        let text = [intro.as_bytes(), argument, end.as_bytes()].concat();
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let kept = text.iter().rposition(|byte| !is_end(byte));
+        let kept = kept.map_or(0, |last| last + 1);
+        Self::Said(text.get(..kept).unwrap_or_default().to_vec())
     }
 
     /// Returns the error that a client gets for a record that does not open.

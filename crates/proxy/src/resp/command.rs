@@ -74,7 +74,7 @@ impl CommandScanner {
 
     /// Returns the answer of Redis to the line that was refused last, after which it closes the
     /// connection.
-    pub fn complaint(&self, error: RespError) -> String {
+    pub fn complaint(&self, error: RespError) -> Vec<u8> {
         let counting = self.state == State::CountLine;
         let reason = match error {
             RespError::LineTooLong(_) => match self.state {
@@ -82,16 +82,14 @@ impl CommandScanner {
                 State::BulkLine => "too big bulk count string".to_owned(),
                 _ => "too big inline request".to_owned(),
             },
-            // An error is one line.
-            RespError::NotBulk(b'\r' | b'\n') => "expected '$', got ' '".to_owned(),
-            RespError::NotBulk(byte) => format!("expected '$', got '{}'", char::from(byte)),
+            RespError::NotBulk(byte) => return not_bulk(byte),
             RespError::Quotes => "unbalanced quotes in request".to_owned(),
             RespError::Zero => "zero byte in inline request".to_owned(),
             RespError::TooMuchKept(most) => format!("more than {most} bytes of keys"),
             _ if counting => "invalid multibulk length".to_owned(),
             _ => "invalid bulk length".to_owned(),
         };
-        format!("ERR Protocol error: {reason}")
+        format!("ERR Protocol error: {reason}").into_bytes()
     }
 
     /// The arguments of the command that was completed last.
@@ -372,6 +370,21 @@ impl CommandScanner {
     }
 }
 
+/// Repeats the byte itself, whatever it is: an error is bytes, and one line of them.
+fn not_bulk(byte: u8) -> Vec<u8> {
+    let shown = if matches!(byte, b'\r' | b'\n') {
+        b' '
+    } else {
+        byte
+    };
+    [
+        &b"ERR Protocol error: expected '$', got '"[..],
+        &[shown],
+        b"'",
+    ]
+    .concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,7 +436,7 @@ mod tests {
             let mut scanner = CommandScanner::keeping_all(Limits::STORE);
             let (_, error) = scanner.scan(&input, &|_| true).unwrap_err();
             let expected = format!("ERR Protocol error: {words}");
-            assert_eq!(scanner.complaint(error), expected);
+            assert_eq!(scanner.complaint(error), expected.as_bytes());
         }
     }
 

@@ -90,7 +90,7 @@ impl<K: EntrySink> Connection<K> {
         }
         // Nothing that is not in the log may be seen.
         self.outbox.withhold();
-        self.refusal = Some(REFUSE_UNACKNOWLEDGED.to_owned());
+        self.refusal = Some(REFUSE_UNACKNOWLEDGED.into());
         Flow::Moved
     }
 

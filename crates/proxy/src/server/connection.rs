@@ -77,7 +77,7 @@ pub(super) struct Connection<K: EntrySink> {
     /// Since when the server has been told that nothing more comes.
     pub(super) server_closed: Option<Instant>,
     /// The error that the client is sent last.
-    pub(super) refusal: Option<String>,
+    pub(super) refusal: Option<Vec<u8>>,
     pub(super) sleep: Pin<Box<Sleep>>,
     pub(super) full_since: Option<Instant>,
     /// When something last moved.
@@ -218,10 +218,10 @@ impl<K: EntrySink> Connection<K> {
         };
         self.answer = None;
         let next = match outcome {
-            Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.to_owned()),
+            Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.into()),
             Ok(Answer::Keys(keys)) => self.session.resolve(keys.as_deref()),
             Ok(Answer::BareKeys(keys)) => self.session.resolve_bare(keys.as_deref()),
-            Ok(Answer::NotLearned) => Next::Refuse(REFUSE_UNKNOWN_COMMAND.to_owned()),
+            Ok(Answer::NotLearned) => Next::Refuse(REFUSE_UNKNOWN_COMMAND.into()),
             Ok(Answer::Learned) => self.session.learn(&self.shared.side.table()),
             Ok(Answer::Time(time)) => self.session.timed(&self.shared.side.table(), time),
         };
@@ -344,7 +344,7 @@ impl<K: EntrySink> Connection<K> {
         }
         if self.log_is_lost() {
             // Nothing is done that cannot be recorded.
-            self.refusal = Some(REFUSE_UNRECORDED.to_owned());
+            self.refusal = Some(REFUSE_UNRECORDED.into());
             return;
         }
         let table = self.shared.side.table();
@@ -364,7 +364,7 @@ impl<K: EntrySink> Connection<K> {
             Next::Continue => return true,
             Next::Replace => {
                 let Some(bytes) = self.session.take_replacement() else {
-                    return self.go_on(Next::Refuse(REFUSE_UNKNOWN_COMMAND.to_owned()));
+                    return self.go_on(Next::Refuse(REFUSE_UNKNOWN_COMMAND.into()));
                 };
                 self.inbox.replace_held(&bytes);
                 return true;
@@ -475,7 +475,7 @@ impl<K: EntrySink> Connection<K> {
             Err(End::LastWord) => self.lose_server(),
             Err(end) => {
                 self.lose_server();
-                self.refusal = Some(format!("ERR probity: {end}"));
+                self.refusal = Some(format!("ERR probity: {end}").into_bytes());
             }
         }
         self.put_question();
@@ -522,9 +522,9 @@ impl<K: EntrySink> Connection<K> {
         }
         // In the middle of a reply an error would be taken for a part of it.
         if let (Some(reason), false) = (self.refusal.as_ref(), self.outbox.is_midway()) {
-            let text = format!("-{reason}\r\n");
+            let text = [b"-", &reason[..], b"\r\n"].concat();
             // One attempt: the buffer of a socket that is being closed has room or nobody reads.
-            let _best_effort = self.client.as_mut().poll_write(context, text.as_bytes());
+            let _best_effort = self.client.as_mut().poll_write(context, &text);
         }
         let _best_effort = self.client.as_mut().poll_shutdown(context);
         Flow::Ended

@@ -41,7 +41,7 @@ pub(super) struct StoreSocket {
     replies_share: Option<Share>,
     read: usize,
     /// The error that ends the connection once everything before it is answered.
-    complaint: Option<String>,
+    complaint: Option<Vec<u8>>,
     peer: Peer,
     /// True once nothing more comes from the store.
     closed: bool,
@@ -231,7 +231,7 @@ impl AsyncRead for StoreSocket {
             this.hand_over();
             if this.client.is_some() {
                 if let Some(complaint) = this.complaint.take() {
-                    this.replies = format!("-{complaint}\r\n").into_bytes();
+                    this.replies = [b"-", &complaint[..], b"\r\n"].concat();
                     this.read = 0;
                     this.closed = true;
                     continue;

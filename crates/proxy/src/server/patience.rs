@@ -171,7 +171,7 @@ impl<K: EntrySink> Connection<K> {
         ready!(self.sleep.as_mut().poll(context));
         if end.is_some_and(|end| end <= Instant::now()) {
             if self.is_held_up() && !self.client_ended {
-                self.refusal = Some(REFUSE_UNREAD.to_owned());
+                self.refusal = Some(REFUSE_UNREAD.into());
                 self.let_go();
                 self.moved_at = Instant::now();
             } else {
@@ -179,10 +179,10 @@ impl<K: EntrySink> Connection<K> {
             }
         }
         if crowded_out.is_some_and(|at| at <= Instant::now()) {
-            self.refusal = Some(REFUSE_CROWDED.to_owned());
+            self.refusal = Some(REFUSE_CROWDED.into());
         }
         if unread_end.is_some_and(|at| at <= Instant::now()) {
-            self.refusal = Some(REFUSE_UNREAD.to_owned());
+            self.refusal = Some(REFUSE_UNREAD.into());
             self.let_go();
         }
         if unread {

@@ -56,7 +56,7 @@ pub enum Next {
     /// Hold the command until [`Session::is_owed`] is false, then call [`Session::resume`].
     Wait,
     /// Forward nothing more; answer with this error after what is under way, then close.
-    Refuse(String),
+    Refuse(Vec<u8>),
 }
 
 /// The result of taking commands.

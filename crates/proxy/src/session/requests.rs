@@ -319,5 +319,5 @@ impl Requests {
 }
 
 fn refuse(reason: &str) -> Next {
-    Next::Refuse(format!("ERR probity: {reason}"))
+    Next::Refuse(format!("ERR probity: {reason}").into_bytes())
 }

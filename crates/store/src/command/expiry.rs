@@ -37,10 +37,7 @@ fn conditions(call: &Call<'_, '_>) -> Result<Conditions, Fail> {
             b"xx" => conditions.some_already = true,
             b"gt" => conditions.later = true,
             b"lt" => conditions.earlier = true,
-            _ => {
-                let shown = super::c_string(word, usize::MAX);
-                return Err(Fail::Said([b"ERR Unsupported option ", shown].concat()));
-            }
+            _ => return Err(Fail::about("ERR Unsupported option ", word, "")),
         }
     }
     if conditions.none_yet && (conditions.some_already || conditions.later || conditions.earlier) {

@@ -294,7 +294,7 @@ pub(crate) fn word(text: &[u8]) -> Vec<u8> {
 
 /// Returns the beginning of a text that C would read: up to the first NUL, and at most `most`
 /// bytes.
-fn c_string(text: &[u8], most: usize) -> &[u8] {
+pub(crate) fn c_string(text: &[u8], most: usize) -> &[u8] {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     text.get(..most.min(text.len())).unwrap_or_default()
 }

@@ -207,17 +207,21 @@ pub(super) fn score_range(least: &[u8], most: &[u8]) -> Result<ScoreRange, Fail>
     })
 }
 
-/// Reads a bound, less strictly than a score: an empty text is zero, and a too large number is
-/// infinite.
+/// Blanks that the C library passes over before a number.
+const BLANKS: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
+
+/// Reads a bound, less strictly than a score: up to the first NUL and behind blanks. An empty text is zero, and a too large number
+/// is infinite.
 fn parse_bound(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(super::c_string(text, usize::MAX)).ok()?;
     if text.is_empty() {
         return Some(0.0);
     }
-    if let Some(value) = parse_double(text) {
+    let text = text.trim_start_matches(BLANKS);
+    if let Some(value) = parse_double(text.as_bytes()) {
         return Some(value);
     }
-    let trimmed = std::str::from_utf8(text).ok()?.trim_start();
-    let number: f64 = trimmed.parse().ok()?;
+    let number: f64 = text.parse().ok()?;
     (!number.is_nan()).then_some(number)
 }
 

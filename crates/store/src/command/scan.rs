@@ -25,7 +25,8 @@ impl Scan<'_> {
 /// The place that a cursor stands for: a number as the C library reads it.
 pub(super) fn cursor(text: &[u8]) -> Result<u64, Fail> {
     let wrong = || Fail::said("ERR invalid cursor");
-    let text = std::str::from_utf8(text).map_err(|_not_text| wrong())?;
+    let text =
+        std::str::from_utf8(super::c_string(text, usize::MAX)).map_err(|_not_text| wrong())?;
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -12,6 +12,7 @@
 
 pub mod commands;
 mod compare;
+mod echoed;
 pub mod sides;
 pub mod template;
 mod timed;
@@ -76,6 +77,11 @@ fn is_not_let_through(words: &[Vec<u8>]) -> bool {
     has_subcommand(words) && words.get(1).is_some_and(|word| word.contains(&0))
 }
 
+/// Returns whether both sides can be asked this in one comparison.
+fn drawn_is_comparable(words: &[Vec<u8>]) -> bool {
+    !expires_soon(words) && !draws_too_much(words) && !is_not_let_through(words)
+}
+
 /// At times a zero byte behind an option, which Redis does not see.
 fn spell(words: &mut [Vec<u8>], random: &mut Random) {
     let place = random.below(words.len());
@@ -104,7 +110,7 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     });
     let (_, how, text) = template.unwrap();
     let mut words = command(text, random);
-    while expires_soon(&words) || draws_too_much(&words) || is_not_let_through(&words) {
+    while !drawn_is_comparable(&words) {
         words = command(text, random);
     }
     spell(&mut words, random);
