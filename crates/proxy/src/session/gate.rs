@@ -1,6 +1,6 @@
 //! The gate of commands: when each is let through, and what the server is sent instead of some.
 
-use super::effect::ReplyMode;
+use super::effect::{Effect, ReplyMode};
 use super::exchange::Exchange;
 use crate::command::CommandFacts;
 use crate::resp::{Arguments, CommandScanner, put_command};
@@ -15,8 +15,7 @@ pub(super) enum Gate {
 }
 
 const REPLY_IN_MULTI: &str = "CLIENT REPLY inside MULTI does not pass through the proxy";
-const IN_MULTI: &str =
-    "HELLO with a version, MONITOR and subscriptions inside MULTI do not pass through the proxy";
+const IN_MULTI: &str = "HELLO with a version or a name, MONITOR and subscriptions inside MULTI do not pass through the proxy";
 const LOGINS: &str = "HELLO with more than one AUTH does not pass through the proxy";
 const REPLICATION: &str = "replication does not pass through the proxy";
 const ZERO: &str = "a zero byte in the name of a command does not pass through the proxy";
@@ -64,8 +63,11 @@ fn refusal_in_multi(name: &str, arguments: &Arguments, has_users: bool) -> Optio
         }
         // A client that logs in halfway through EXEC, or changes the form of messages, cannot
         // be followed. Its channels at that time are not known yet. The store has neither users
-        // nor channels.
-        "hello" => (has_users && arguments.len() > 1).then_some(IN_MULTI),
+        // nor channels, but a name, which a HELLO may take that it refuses.
+        "hello" => {
+            let names = || Effect::of(name, arguments).name().is_some();
+            (has_users && arguments.len() > 1 || names()).then_some(IN_MULTI)
+        }
         "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe" | "punsubscribe"
         | "sunsubscribe" => Some(IN_MULTI),
         _ => None,

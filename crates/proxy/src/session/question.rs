@@ -14,20 +14,25 @@ use crate::resp::put_command;
 impl Exchange {
     /// Returns whether only the server knows who the client is, or which name it has, after an
     /// error in reply to this one. `HELLO` logs in before it looks at its other options, and some
-    /// servers take its name before that.
+    /// servers take its name before that, as does a store.
     pub(super) fn asks_identity(&self, effect: &Effect) -> bool {
         // The server refuses a subscribed client everything, the questions too, and has looked at
         // nothing.
         let looked = self.resp3 || !self.channels.any();
-        let concerns =
-            may_have_logged_in(effect, &self.capture) || may_have_named(effect, &self.capture);
-        self.identity.has_users() && looked && concerns && matches!(effect, Effect::Hello { .. })
+        let concerns = self.may_have_logged_in(effect) || may_have_named(effect, &self.capture);
+        looked && concerns && matches!(effect, Effect::Hello { .. })
+    }
+
+    /// Returns whether a login may have succeeded before the error: a denial says that it did not, and
+    /// the user before is still the one logged in. Without users nobody logs in.
+    fn may_have_logged_in(&self, effect: &Effect) -> bool {
+        self.identity.has_users() && effect.user().is_some() && !self.capture.is_denial()
     }
 
     /// Asks after a refused `HELLO`. Where it may have logged in, its entry waits for the answer.
     pub(super) fn question_identity(&mut self, pending: Pending) {
         let named = may_have_named(&pending.effect, &self.capture);
-        if may_have_logged_in(&pending.effect, &self.capture) {
+        if self.may_have_logged_in(&pending.effect) {
             self.doubt = Some(pending);
             self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
         } else {
@@ -141,12 +146,6 @@ impl Exchange {
             _ => Err(End::Mismatch("an answer to a question that is none")),
         }
     }
-}
-
-/// Returns whether a login may have succeeded before the error: a denial says that it did not, and
-/// the user before is still the one logged in.
-fn may_have_logged_in(effect: &Effect, reply: &Capture) -> bool {
-    effect.user().is_some() && !reply.is_denial()
 }
 
 /// Returns whether a name may have been taken before the error. A server looks at the options in

@@ -301,9 +301,9 @@ impl Requests {
         self.scanner.forget(is_secret(name));
         let identity = &exchange.identity;
         self.fence = match &pending.effect {
-            Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
-            // The store takes nothing of a command that it refuses.
-            Effect::Hello { name: Some(_), .. } => identity.has_users(),
+            Effect::Monitor
+            | Effect::Hello { user: Some(_), .. }
+            | Effect::Hello { name: Some(_), .. } => true,
             Effect::Auth { .. } => identity.owes(),
             Effect::Exec => identity.owes() && exchange.awaited.logs_in(),
             _ => false,

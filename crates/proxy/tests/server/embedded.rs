@@ -116,6 +116,40 @@ fn a_login_without_a_password_proves_nobody() {
     assert_eq!(seen, expected);
 }
 
+/// The store keeps the name of a HELLO that it refuses, as Redis does: then the name that it has is recorded, and in no other order
+/// than it was taken. Within a transaction nobody could follow it.
+#[test]
+fn the_name_of_a_refused_hello_is_recorded_as_the_store_has_it() {
+    let embedded = Embedded::start();
+    let mut expected = Vec::new();
+    let mut lines = vec!["CLIENT SETNAME bob".to_owned()];
+    for (number, (hello, name)) in [
+        ("HELLO 3 SETNAME eve NOSUCH", "eve"),
+        ("HELLO 9 SETNAME ann", "eve"),
+        ("HELLO 2 AUTH nobody x SETNAME ann", "eve"),
+        ("HELLO 2 SETNAME ann AUTH nobody x", "ann"),
+        ("HELLO 2 SETNAME zoe SETNAME a\tb", "zoe"),
+        ("HELLO 2 AUTH default x SETNAME fay SETNAME", "fay"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("user:{number}");
+        lines.extend([hello.to_owned(), format!("GET {key}")]);
+        expected.push((key, name.to_owned()));
+    }
+    lines.push("MULTI\nHELLO 2 SETNAME gil\nEXEC".to_owned());
+    let heard = talk(embedded.address, &script(&lines.join("\n")), usize::MAX);
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    let refusal =
+        "-ERR probity: HELLO with a version or a name, MONITOR and subscriptions inside MULTI";
+    assert!(heard.contains(refusal), "{heard}");
+    let seen = embedded.recorder.wait_for(9).into_iter();
+    let seen = seen.filter(|entry| entry.action == "read");
+    let seen: Vec<_> = seen.map(|entry| (entry.key, entry.actor)).collect();
+    assert_eq!(seen, expected);
+}
+
 #[test]
 fn every_script_has_the_replies_of_a_server_however_it_is_cut() {
     let (redis, embedded) = (Redis::start(&[]), Embedded::start());

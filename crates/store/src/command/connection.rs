@@ -42,38 +42,8 @@ fn echo(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn hello(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    let mut protocol = None;
-    if call.args.len() > 1 {
-        let wrong = || Fail::said("ERR Protocol version is not an integer or out of range");
-        protocol = Some(match parse_integer(call.arg(1)).ok_or_else(wrong)? {
-            2 => Protocol::Resp2,
-            3 => Protocol::Resp3,
-            _ => return Err(Fail::said("NOPROTO unsupported protocol version")),
-        });
-    }
-    let mut login = None;
-    let mut name = None;
-    let mut index = 2;
-    while index < call.args.len() {
-        let left = call.args.len() - 1 - index;
-        if call.is_word(index, "auth") && left >= 2 {
-            login = Some((call.arg(index + 1), call.arg(index + 2)));
-            index += 3;
-        } else if call.is_word(index, "setname") && left >= 1 {
-            name = Some(call.arg(index + 1));
-            index += 2;
-        } else {
-            let option = super::c_string(call.arg(index), usize::MAX);
-            let text = [b"ERR Syntax error in HELLO option '", option, b"'"].concat();
-            return Err(Fail::Said(text));
-        }
-    }
-    if let Some((user, _)) = login {
-        log_in(user)?;
-    }
-    if let Some(name) = name {
-        set_name(call.client, name)?;
-    }
+    let protocol = asked_protocol(call)?;
+    take_options(call)?;
     if let Some(protocol) = protocol {
         call.client.protocol = protocol;
         call.reply.protocol = protocol;
@@ -98,6 +68,38 @@ fn hello(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     }
     reply.bulk(b"modules");
     reply.array(0);
+    Ok(())
+}
+
+/// The version of the protocol that HELLO asks for, if it says one.
+fn asked_protocol(call: &Call<'_, '_>) -> Result<Option<Protocol>, Fail> {
+    if call.args.len() < 2 {
+        return Ok(None);
+    }
+    let wrong = || Fail::said("ERR Protocol version is not an integer or out of range");
+    match parse_integer(call.arg(1)).ok_or_else(wrong)? {
+        2 => Ok(Some(Protocol::Resp2)),
+        3 => Ok(Some(Protocol::Resp3)),
+        _ => Err(Fail::said("NOPROTO unsupported protocol version")),
+    }
+}
+
+/// Does the options of HELLO, each in its turn as Redis 7.0 does: those before a wrong one are done.
+fn take_options(call: &mut Call<'_, '_>) -> Result<(), Fail> {
+    let mut index = 2;
+    while index < call.args.len() {
+        let left = call.args.len() - 1 - index;
+        if call.is_word(index, "auth") && left >= 2 {
+            log_in(call.arg(index + 1))?;
+            index += 3;
+        } else if call.is_word(index, "setname") && left >= 1 {
+            set_name(call.client, call.arg(index + 1))?;
+            index += 2;
+        } else {
+            let intro = "ERR Syntax error in HELLO option '";
+            return Err(Fail::about(intro, call.arg(index), "'"));
+        }
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@
 pub mod commands;
 mod compare;
 mod echoed;
+mod hellos;
 pub mod sides;
 pub mod template;
 mod timed;
