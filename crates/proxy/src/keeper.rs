@@ -1,8 +1,8 @@
 //! The repair of a failed log: it is opened again, and the number of missing entries is recorded.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use probity_log::{Log, LogError};
@@ -44,7 +44,16 @@ pub struct Keeping {
 pub struct Keeper {
     account: Arc<LogAccount>,
     stop: Arc<Stop>,
-    thread: JoinHandle<Keep>,
+    /// Treatment of the replies of entries that were handed in and never became durable.
+    replies: OnLogFailure,
+    told: Receiver<Told>,
+}
+
+/// A message of the thread while it ends.
+enum Told {
+    /// The file has the count for the case that the log is not closed, or why it does not.
+    Noted(Option<io::Error>),
+    Ended(Ending),
 }
 
 #[derive(Default)]
@@ -57,6 +66,8 @@ struct Stop {
 #[derive(Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Ending {
+    /// True if the log was not closed in the time that was given; its threads go on until the process ends.
+    pub is_late: bool,
     /// Why the log could not be closed in order.
     pub error: Option<LogError>,
     /// Entries that are not known to be in the log and that no `gap` counts: at most, until it is opened again.
@@ -75,12 +86,14 @@ impl Keeper {
         let stop = Arc::new(Stop::default());
         let mut number = [0; 16];
         rustix::rand::getrandom(&mut number, GetRandomFlags::empty())?;
+        let replies = keeping.handed_in;
+        let (tell, told) = mpsc::channel();
         let keep = Keep {
             account: Arc::clone(&account),
             stop: Arc::clone(&stop),
             kept: KeptAccount::new(keeping.file, u128::from_le_bytes(number)),
             reopen: keeping.reopen,
-            replies: keeping.handed_in,
+            replies,
             tell: keeping.tell,
             handed_in: HandedIn::Known,
             attempt: Missed::default(),
@@ -90,33 +103,76 @@ impl Keeper {
             reopen_at: None,
         };
         let thread = std::thread::Builder::new().name("probity-keeper".into());
-        let thread = thread.spawn(move || keep.run())?;
+        thread.spawn(move || {
+            let ending = keep.run().end(&tell);
+            let _nobody_waits_any_more = tell.send(Told::Ended(ending));
+        })?;
         Ok(Self {
             account,
             stop,
-            thread,
+            replies,
+            told,
         })
     }
 
-    /// Records the missing entries, as far as the log takes them, and closes the log. Call it when
-    /// the proxy has stopped.
-    pub fn finish(self) -> Ending {
+    /// Records the missing entries, as far as the log takes them, and closes the log, or waits `most` for it in vain. Call it when the
+    /// proxy has stopped. Where it is late, the process may end: what the log has not made durable by then is recorded as missing at its
+    /// next opening.
+    pub fn finish(self, most: Duration) -> Ending {
+        let end = Instant::now() + most;
         *self
             .stop
             .asked
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
-        match self.thread.join() {
-            Ok(keep) => keep.end(),
-            Err(_panic) => {
-                self.account.retire();
-                Ending {
-                    error: self.account.close().err(),
-                    missing: self.account.missed(),
-                    forgotten: Some(io::Error::other("the thread that counts ended")),
-                }
+        let mut forgotten = Some(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the disk did not answer in time",
+        ));
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.told.recv_timeout(left) {
+                Ok(Told::Noted(noted)) => forgotten = noted,
+                Ok(Told::Ended(ending)) => return ending,
+                Err(RecvTimeoutError::Timeout) => return self.late(forgotten),
+                Err(RecvTimeoutError::Disconnected) => return self.close_alone(left),
             }
+        }
+    }
+
+    /// The end of a log that is not closed in time.
+    fn late(&self, forgotten: Option<io::Error>) -> Ending {
+        self.account.retire();
+        let expected = self.account.expected();
+        let lost = expected.saturating_sub(self.account.next_known());
+        let counted = self.account.missed().plus(self.account.attempted());
+        Ending {
+            is_late: true,
+            error: None,
+            missing: counted.plus(Missed::of(self.replies, lost)),
+            forgotten,
+        }
+    }
+
+    /// Closes the log once the thread that counts has ended by a fault of the program.
+    fn close_alone(&self, most: Duration) -> Ending {
+        let fault = || Some(io::Error::other("the thread that counts ended"));
+        self.account.retire();
+        let (tell, told) = mpsc::channel();
+        let account = Arc::clone(&self.account);
+        let closing = std::thread::Builder::new().name("probity-closing".into());
+        let closing = closing.spawn(move || {
+            let _nobody_waits_any_more = tell.send(account.close());
+        });
+        match closing.ok().and_then(|_| told.recv_timeout(most).ok()) {
+            None => self.late(fault()),
+            Some(closed) => Ending {
+                is_late: false,
+                error: closed.err(),
+                missing: self.account.missed().plus(self.account.attempted()),
+                forgotten: fault(),
+            },
         }
     }
 }
@@ -251,7 +307,7 @@ impl Keep {
         let log = self.account.opened().log.clone();
         loop {
             if self.attempt.total() == 0 {
-                self.attempt = self.account.missed().first_kind();
+                self.set_attempt(self.account.missed().first_kind());
                 self.account.recorded(self.attempt);
             }
             if self.attempt.total() == 0 {
@@ -271,9 +327,15 @@ impl Keep {
         }
     }
 
+    fn set_attempt(&mut self, attempt: Missed) {
+        self.attempt = attempt;
+        self.account.attempt(attempt);
+    }
+
     /// The log has the `gap` that was attempted.
     fn settle_attempt(&mut self) {
-        let recorded = std::mem::take(&mut self.attempt);
+        let recorded = self.attempt;
+        self.set_attempt(Missed::default());
         if recorded.total() > 0 {
             self.kept.renumber();
             (self.tell)(&format!(
@@ -284,8 +346,17 @@ impl Keep {
     }
 
     /// Closes the log; the count of entries that are still missing stays in the file.
-    fn end(mut self) -> Ending {
+    fn end(mut self, tell: &Sender<Told>) -> Ending {
         self.account.retire();
+        // Before the log is closed, which may fail or take longer than the process is given: what of the entries does not become durable is
+        // missing then. Those of a log that failed before are counted.
+        if self.reopen_at.is_none() {
+            self.handed_in = HandedIn::Uncounted;
+        }
+        self.say();
+        let noted = self.forgotten.as_ref();
+        let noted = noted.map(|error| io::Error::new(error.kind(), error.to_string()));
+        let _nobody_waits_any_more = tell.send(Told::Noted(noted));
         let error = self.account.close().err();
         if error.is_none() {
             self.handed_in = HandedIn::Known;
@@ -296,6 +367,7 @@ impl Keep {
             self.forgotten = self.kept.clear().err();
         }
         Ending {
+            is_late: false,
             error,
             missing,
             forgotten: self.forgotten,
@@ -329,7 +401,7 @@ impl Keep {
                 }
                 Ok(Some(settled)) => {
                     self.account.recorded(settled.missed);
-                    self.attempt = Missed::default();
+                    self.set_attempt(Missed::default());
                     self.handed_in = HandedIn::Known;
                 }
                 Err(error) => {

@@ -25,6 +25,8 @@ pub(crate) struct LogAccount {
     handed: AtomicU64,
     let_go: AtomicU64,
     withheld: AtomicU64,
+    /// Entries that are in neither count while their `gap` is being recorded.
+    attempted: Mutex<Missed>,
     callbacks: Mutex<Vec<Callback>>,
 }
 
@@ -64,6 +66,7 @@ impl LogSource {
             handed: AtomicU64::new(0),
             let_go: AtomicU64::new(0),
             withheld: AtomicU64::new(0),
+            attempted: Mutex::default(),
             callbacks: Mutex::default(),
         };
         Ok(Self {
@@ -104,6 +107,19 @@ impl LogAccount {
     pub(crate) fn recorded(&self, missed: Missed) {
         self.let_go.fetch_sub(missed.let_go, Ordering::SeqCst);
         self.withheld.fetch_sub(missed.withheld, Ordering::SeqCst);
+    }
+
+    /// The missing entries whose `gap` is being recorded.
+    pub(crate) fn attempted(&self) -> Missed {
+        *self
+            .attempted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn attempt(&self, missed: Missed) {
+        let attempted = self.attempted.lock();
+        *attempted.unwrap_or_else(PoisonError::into_inner) = missed;
     }
 
     /// Returns whether the open log takes nothing more.

@@ -19,6 +19,7 @@ mod proxy;
 mod reading;
 mod receipt_line;
 mod signals;
+mod stop_time;
 mod store;
 mod stream;
 mod trust;

@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 
 use super::init::{VerifierFile, check_place, check_vacant};
 use super::signals::until_stopped_or;
+use super::stop_time::{StopTime, late_log};
 use super::store::{damaged_remedy, not_opened};
 use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
@@ -52,12 +53,13 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     let source = Arc::new(LogSource::new(log, args.stream.clone())?);
     let keeper = Keeper::start(&source, keeping)
         .map_err(|error| Failure::new("cannot start a thread").because(error))?;
+    let stop = StopTime::default();
     let served = place.open(args).and_then(|backend| {
-        let told = serve(args, config(backend.clone()), &backend, &source);
-        close_store(backend, store_sync(args)).and(told)
+        let told = serve(args, config(backend.clone()), &backend, (&source, &stop));
+        stop.close_store(backend, store_sync(args)).and(told)
     });
     // Closing makes everything durable that the workers appended.
-    both(ended(args, keeper.finish()), served)?;
+    both(ended(args, keeper.finish(stop.left())), served)?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
 }
@@ -125,16 +127,18 @@ fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failur
 /// Reports the end of the log, and the number of answered operations that are not in it.
 fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
     let Ending {
+        is_late,
         error,
         missing,
         forgotten,
     } = ending;
     let total = missing.total();
-    if error.is_none() && total == 0 {
+    if error.is_none() && total == 0 && !is_late {
         return Ok(());
     }
     let failure = match error {
         Some(error) => Failure::from(error),
+        None if is_late => late_log(),
         None => Failure::new("the log has no room"),
     };
     if total == 0 {
@@ -167,7 +171,7 @@ fn serve(
     args: &ProxyArgs,
     config: ProxyConfig,
     backend: &Backend,
-    source: &Arc<LogSource>,
+    (source, stop): (&Arc<LogSource>, &StopTime),
 ) -> Result<(), Failure> {
     let proxy = Proxy::start(&config, source)
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
@@ -199,6 +203,7 @@ fn serve(
         note("the log has failed and no command is carried out any more: the proxy ends");
     }
     let thread_ended = proxy.has_failed();
+    stop.begin();
     proxy.stop();
     told?;
     if thread_ended {

@@ -46,6 +46,16 @@ pub(super) struct Shared<K> {
     pub(super) scratch: RefCell<Box<[u8]>>,
 }
 
+impl<K> Shared<K> {
+    /// Ends when the worker stops.
+    pub(super) async fn stops(&self) {
+        let told = self.stop.notified();
+        if !self.stopping.get() {
+            told.await;
+        }
+    }
+}
+
 type Asking = Pin<Box<dyn Future<Output = io::Result<Answer>>>>;
 
 /// One client's connection; a future that ends with it.
@@ -149,7 +159,7 @@ impl<K: EntrySink> Connection<K> {
         let shared = Rc::clone(&self.shared);
         tokio::select! {
             () = poll_fn(|context| self.poll(context)) => return,
-            () = shared.stop.notified() => {}
+            () = shared.stops() => {}
         }
         // Stopping: commands under way may finish until the worker's stop timeout.
         tokio::select! {

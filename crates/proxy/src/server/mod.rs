@@ -185,7 +185,8 @@ impl Proxy {
         has_ended(&self.threads)
     }
 
-    /// Stops accepting, lets replies under way finish within the stop timeout, and ends the threads.
+    /// Stops accepting, lets replies under way finish within the stop timeout, lets the log take their entries within the log timeout, and
+    /// ends the threads. What the log has not taken by then is counted as missing.
     pub fn stop(self) {
         self.stop.send_replace(true);
         for thread in self.threads {
@@ -358,6 +359,8 @@ impl<S: SinkSource> Worker<S> {
             };
             let _starter_waits = opened.send(Ok(()));
             LocalSet::new().block_on(&runtime, self.run(sink));
+            // The resolver of names takes its time, for clients that are gone.
+            runtime.shutdown_background();
         };
         let thread = thread.spawn(run).map_err(ProxyError::Thread)?;
         match outcome.recv() {
@@ -435,7 +438,11 @@ async fn client_task<K: EntrySink>(shared: Rc<Shared<K>>, client: Client, _place
             shared.side.meet().await?;
             Ok::<_, io::Error>(server)
         };
-        match connecting.await {
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            () = shared.stops() => Err(io::Error::other("the proxy ends")),
+        };
+        match connected {
             Ok(server) => Connection::new(shared, socket, server).run().await,
             Err(error) => {
                 let text = format!("-ERR probity: no connection to the server: {error}\r\n");

@@ -26,6 +26,7 @@ mod scripted;
 mod silence;
 mod smuggling;
 mod stalls;
+mod stopping;
 mod support;
 mod touched;
 mod transparency;
