@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use probity_disguise::{DisguiseId, HoldId};
 
-use super::disguise::{
-    Attribution, DatabaseChoice, LogChoice, ShareChoice, SpecChoice, parse_setting,
-};
+use super::disguise::{DatabaseChoice, ShareChoice, SpecChoice, parse_setting};
+use super::entry::{EntryChoice, LogChoice};
 
 /// A person or a disguise.
 #[derive(ClapArgs)]
@@ -137,12 +136,9 @@ pub struct Cancel {
     /// The disguise, as apply named it
     #[arg(long, value_name = "DISGUISE")]
     pub id: DisguiseId,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -159,12 +155,9 @@ pub struct Separate {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// The log that takes the entry, and those of this database from now on.
+    /// The log that takes the entry, and those of this database from now on, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -181,12 +174,9 @@ pub struct BeginLog {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// The log that takes the entry, and those of this database from now on.
+    /// The log that takes the entry, and those of this database from now on, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -209,12 +199,9 @@ pub struct Sweep {
     /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -255,12 +242,9 @@ pub struct Decay {
     /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -324,12 +308,9 @@ pub struct Replay {
     /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// The log to read the operations from, which takes the entries too.
+    /// The log to read the operations from, which takes the entries too, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Share, Suite};
-use probity_log::StreamName;
 
 use super::custody::{
     BeginLog, Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Separate, Span, Sweep,
     parse_span,
 };
+use super::entry::EntryChoice;
 use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName, Unregister};
 
 /// Hides people in a SQL database and brings them back.
@@ -114,34 +114,6 @@ pub struct SpecChoice {
     /// Value of a parameter of the specification; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub set: Vec<(String, String)>,
-}
-
-/// The log that takes an entry.
-#[derive(ClapArgs)]
-pub struct LogChoice {
-    /// Log that takes an entry, without personal data in clear; without it nothing is recorded
-    #[arg(long, value_name = "DIR")]
-    pub log: Option<PathBuf>,
-    /// Stream that takes the entry
-    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
-    pub stream: StreamName,
-    /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
-}
-
-/// The attribution of an entry: who asked and what for, in their own words.
-#[derive(ClapArgs, Default)]
-pub struct Attribution {
-    /// Actor, for the entry [default: the login name]
-    #[arg(long, value_name = "WHO")]
-    pub actor: Option<String>,
-    /// Purpose, for the entry
-    #[arg(long, value_name = "WHAT")]
-    pub purpose: Option<String>,
-    /// Legal basis or file number, for the entry
-    #[arg(long, value_name = "WHY")]
-    pub basis: Option<String>,
 }
 
 /// Proposes a first specification from the live schema; read every line before it is used.
@@ -253,12 +225,9 @@ pub struct Register {
     /// New file for a share of the recovery token, three times: any two of them open what the token opens
     #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
     pub share_out: Vec<PathBuf>,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -305,12 +274,9 @@ pub struct Apply {
     /// Fraction of the time to work, such as 0.25: pauses between chunks leave the rest to other clients [default: 1]
     #[arg(long, value_name = "SHARE", requires = "chunk_rows")]
     pub share: Option<Share>,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -340,12 +306,9 @@ pub struct Resume {
     /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -379,12 +342,9 @@ pub struct Reveal {
     /// Leave a row disguised whole when one of its columns was changed
     #[arg(long)]
     pub whole_rows: bool,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -476,12 +436,9 @@ pub struct Update {
     /// The description of the application.
     #[command(flatten)]
     pub description: Description,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

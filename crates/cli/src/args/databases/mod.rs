@@ -2,6 +2,7 @@
 
 mod custody;
 mod disguise;
+mod entry;
 mod person;
 mod pocket;
 mod serve;
@@ -14,10 +15,10 @@ pub use self::custody::{
     Separate, Span, Sweep,
 };
 pub use self::disguise::{
-    Apply, Attribution, Check, CheckReceipt, DatabaseChoice, Description, Disguise,
-    DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
-    Reveal, ShareChoice, SpecChoice, Update,
+    Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
+    Plan, ReceiptKey, ReferencesChoice, Register, Resume, Reveal, ShareChoice, SpecChoice, Update,
 };
+pub use self::entry::{Attribution, EntryChoice, LogChoice};
 pub use self::person::{
     ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName, Unregister,
 };

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args as ClapArgs};
 use probity_disguise::{DisguiseId, Suite};
 
-use super::disguise::{Attribution, DatabaseChoice, LogChoice};
+use super::disguise::DatabaseChoice;
+use super::entry::EntryChoice;
 
 /// The user who asks, with their credential.
 #[derive(ClapArgs)]
@@ -29,12 +30,9 @@ pub struct SpeaksFor {
     /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
-    /// The log that takes an entry of a refusal.
+    /// The log that takes an entry of a refusal, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -51,12 +49,9 @@ pub struct List {
     /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
-    /// The log that takes an entry of a refusal.
+    /// The log that takes an entry of a refusal, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -84,12 +79,9 @@ pub struct ExportHidden {
     /// New file for the JSON document, for its owner alone [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -117,12 +109,9 @@ pub struct SubjectName {
     /// Credential of the user, or twice a share of it: the names are given to nobody else then
     #[arg(long, value_name = "FILE")]
     pub credential: Vec<PathBuf>,
-    /// The log whose names are meant.
+    /// The log whose names are meant, and the attribution of an entry of a refusal.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -147,12 +136,9 @@ pub struct Unregister {
     /// Credential of the user, or twice a share of it: needed while the row is there
     #[arg(long, value_name = "FILE")]
     pub credential: Vec<PathBuf>,
-    /// The log.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -187,12 +173,9 @@ pub struct Forget {
     /// Key file that signs it, as receipt-key made it
     #[arg(long, value_name = "FILE")]
     pub receipt_key: Option<PathBuf>,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -230,12 +213,9 @@ pub struct Rekey {
     /// New file for a share of the recovery token, three times: any two of them open what the token opens
     #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
     pub share_out: Vec<PathBuf>,
-    /// The log that takes the entry.
+    /// The log that takes the entry, and its attribution.
     #[command(flatten)]
-    pub log: LogChoice,
-    /// The attribution of the entry: who asked, and what for.
-    #[command(flatten)]
-    pub attribution: Attribution,
+    pub entry: EntryChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

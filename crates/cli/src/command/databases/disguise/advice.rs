@@ -6,7 +6,7 @@ use probity_disguise::database::{holds_password, is_address};
 use probity_disguise::{DisguiseId, Error, Halted, Share};
 use probity_log::StreamName;
 
-use crate::args::{Apply, Attribution, DatabaseChoice, List, LogChoice, Resume};
+use crate::args::{Apply, Attribution, DatabaseChoice, EntryChoice, List, Resume};
 use crate::config::Environment;
 use crate::failure::Failure;
 use crate::shell::{Words, quoted};
@@ -18,8 +18,7 @@ use crate::shell::{Words, quoted};
 pub(super) struct Advice<'a> {
     environment: &'a Environment,
     database: &'a DatabaseChoice,
-    log: &'a LogChoice,
-    attribution: &'a Attribution,
+    entry: &'a EntryChoice,
     user: Option<&'a str>,
     over: &'a [PathBuf],
     /// The credential with which it was begun is needed, and was not given.
@@ -34,8 +33,7 @@ impl<'a> Advice<'a> {
         Self {
             environment,
             database: &args.database,
-            log: &args.log,
-            attribution: &args.attribution,
+            entry: &args.entry,
             user: args.user.as_deref(),
             over: &args.over,
             lacks_over: false,
@@ -49,8 +47,7 @@ impl<'a> Advice<'a> {
         Self {
             environment,
             database: &args.database,
-            log: &args.log,
-            attribution: &args.attribution,
+            entry: &args.entry,
             user: None,
             over: &args.over,
             lacks_over: false,
@@ -64,8 +61,7 @@ impl<'a> Advice<'a> {
         Self {
             environment,
             database: &args.database,
-            log: &args.log,
-            attribution: &args.attribution,
+            entry: &args.entry,
             user: Some(&args.holder.user),
             over: &[],
             lacks_over: false,
@@ -161,7 +157,7 @@ impl<'a> Advice<'a> {
     fn begin(&self, command: &str, id: DisguiseId) -> Words {
         let mut words = Words::default();
         let heads = self.environment.heads.as_ref();
-        if let (Some(heads), Some(_)) = (heads, &self.log.log) {
+        if let (Some(heads), Some(_)) = (heads, &self.entry.log.log) {
             words.word("env");
             words.word(&format!("PROBITY_HEADS={}", quoted(heads)));
         }
@@ -180,19 +176,24 @@ impl<'a> Advice<'a> {
 
     /// Adds what the commands say of the log and of who asks.
     fn finish(&self, mut words: Words) -> String {
-        if let Some(log) = &self.log.log {
+        if let Some(log) = &self.entry.log.log {
             words.file("--log", Some(log));
-            if self.log.stream.as_str() != StreamName::DEFAULT {
-                words.option("--stream", self.log.stream.as_str());
+            if self.entry.log.stream.as_str() != StreamName::DEFAULT {
+                words.option("--stream", self.entry.log.stream.as_str());
             }
-            let key = self.log.key.as_ref().or(self.environment.key_file.as_ref());
+            let key = self
+                .entry
+                .log
+                .key
+                .as_ref()
+                .or(self.environment.key_file.as_ref());
             words.file("--key", key);
         }
         let Attribution {
             actor,
             purpose,
             basis,
-        } = self.attribution;
+        } = &self.entry.attribution;
         for (name, said) in [
             ("--actor", actor),
             ("--purpose", purpose),

@@ -106,7 +106,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
     let over = over.transpose()?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut ready.engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut ready.engine)?;
     let unfit = unfit(&args.spec.spec);
     ready.engine.install().map_err(&unfit)?;
     let time = SystemClock::new().now();
@@ -246,7 +246,7 @@ pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status,
         }
         (text, _) => engine.user(text).map_err(refused)?,
     };
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let rows = if args.whole_rows {
         Rows::Whole
     } else {
@@ -408,7 +408,7 @@ pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status,
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let outgoing = Outgoing::open(args.receipt.as_deref(), args.receipt_key.as_deref())?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let (forgotten, outcome) = match args.id {
         Some(id) => (id.to_string(), engine.forget(&user, &credential, id, time)),

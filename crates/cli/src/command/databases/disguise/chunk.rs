@@ -83,7 +83,7 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let over = over.transpose()?;
     let over = over.as_ref().map(Brought::credential);
     at_share(&mut engine, args.pace.share);
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     interruption::end_gracefully()?;
     let advice = Advice::of_resume(args, environment);
     let mut done = Vec::new();

@@ -61,13 +61,7 @@ pub(super) fn decay(args: &Decay, environment: &Environment) -> Result<Status, F
     })?;
     let time = SystemClock::new().now();
     at_share(&mut engine, args.pace.share);
-    let recorder = Recorder::open_unless(
-        args.dry_run,
-        &args.log,
-        &args.attribution,
-        environment,
-        &mut engine,
-    )?;
+    let recorder = Recorder::open_unless(args.dry_run, &args.entry, environment, &mut engine)?;
     engine.install().map_err(unfit(&args.spec.spec))?;
     let request = DecayRequest {
         spec: &file.spec,

@@ -50,7 +50,7 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     // The place is there before anything is decrypted and recorded.
     let place = args.output.as_deref().map(Outgoing::begin).transpose()?;
     let time = SystemClock::new().now();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::change::{print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, refused, stored};
-use crate::args::{Attribution, AuthorityChoice, Hold, Holds, Lift};
+use crate::args::{Attribution, AuthorityChoice, EntryChoice, Hold, Holds, Lift, LogChoice};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
@@ -42,11 +42,15 @@ fn authority(said: &AuthorityChoice) -> Authority<'_> {
     }
 }
 
-/// Returns the entry's attribution without actor and basis, which the authority gives.
-fn attribution(said: &AuthorityChoice) -> Attribution {
-    Attribution {
+/// Returns the entry's log, and its attribution without actor and basis, which the authority gives.
+fn entry(log: &LogChoice, said: &AuthorityChoice) -> EntryChoice {
+    let attribution = Attribution {
         purpose: said.purpose.clone(),
         ..Attribution::default()
+    };
+    EntryChoice {
+        log: log.clone(),
+        attribution,
     }
 }
 
@@ -70,12 +74,8 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
         Some(what) => what,
         None => return Err(Failure::usage("nothing to hold is named")),
     };
-    let recorder = Recorder::open(
-        &args.log,
-        &attribution(&args.authority),
-        environment,
-        &mut engine,
-    )?;
+    let said = entry(&args.log, &args.authority);
+    let recorder = Recorder::open(&said, environment, &mut engine)?;
     let outcome = engine.holds().place(what, &authority(&args.authority));
     let outcome = outcome.map_err(|error| match error {
         Error::NoSuchUser { .. } => refused(error).remedy(
@@ -93,12 +93,8 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
 
 pub(super) fn lift(args: &Lift, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    let recorder = Recorder::open(
-        &args.log,
-        &attribution(&args.authority),
-        environment,
-        &mut engine,
-    )?;
+    let said = entry(&args.log, &args.authority);
+    let recorder = Recorder::open(&said, environment, &mut engine)?;
     let outcome = engine.holds().lift(args.hold, &authority(&args.authority));
     let ((), entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
     tell(args.json, (args.hold, "was lifted"), entry)?;

@@ -72,7 +72,7 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     let protection = password.protection(&args.share_out);
     let files = (args.credential_out.as_deref(), args.share_out.as_slice());
     let outlet = Outlet::open(files, &args.user, args.json)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
+    let recorder = Recorder::open(&args.entry, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let handing = Handing::over(outlet, &mut engine);
     let made = engine
@@ -118,7 +118,7 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open_to_look(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open_to_look(&args.entry, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.speaks_for(&user, &brought.credential(), time);
     let (ids, _, log) = recorded(engine, recorder, outcome.map_err(refused))?;
@@ -139,7 +139,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open_to_look(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open_to_look(&args.entry, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.list(&user, &brought.credential(), time);
     let (listed, _, log) = recorded(engine, recorder, outcome.map_err(refused))?;
@@ -213,7 +213,7 @@ pub(super) fn subject_name(
     args: &SubjectName,
     environment: &Environment,
 ) -> Result<Status, Failure> {
-    let Some(dir) = args.log.log.as_deref() else {
+    let Some(dir) = args.entry.log.log.as_deref() else {
         return Err(Failure::usage("nothing says which log is meant")
             .remedy("name the log, whose key makes the names, with --log DIR"));
     };
@@ -222,10 +222,10 @@ pub(super) fn subject_name(
     let brought = (!args.credential.is_empty()).then(|| Brought::read(&args.credential));
     let brought = brought.transpose()?;
     let recorder = if brought.is_some() {
-        Recorder::open(&args.log, &args.attribution, environment, &mut engine)?
+        Recorder::open(&args.entry, environment, &mut engine)?
     } else {
         // Opening the log checks that the key is its own; another key would give other names.
-        let key = args.log.key.as_deref();
+        let key = args.entry.log.key.as_deref();
         open_reader(dir, key, environment)?;
         engine.set_subject_key(subject_key(dir, key, environment)?);
         None
@@ -253,7 +253,7 @@ pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result
     let user = engine.user(&args.user).map_err(refused)?;
     let brought = (!args.credential.is_empty()).then(|| Brought::read(&args.credential));
     let brought = brought.transpose()?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let credential = brought.as_ref().map(Brought::credential);
     let outcome = engine
         .people()
@@ -289,7 +289,7 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let protection = password.protection(&args.share_out);
     let files = (args.credential_out.as_deref(), args.share_out.as_slice());
     let outlet = Outlet::open(files, &args.holder.user, args.json)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
+    let recorder = Recorder::open(&args.entry, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let handing = Handing::over(outlet, &mut engine);
     let (credential, time) = (brought.credential(), SystemClock::new().now());

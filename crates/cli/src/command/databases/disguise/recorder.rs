@@ -10,7 +10,7 @@ use probity_log::{Durability, Log};
 use serde::Serialize;
 
 use super::AnyEngine;
-use crate::args::{Attribution, LogChoice};
+use crate::args::{Attribution, EntryChoice};
 use crate::command::databases::subject_key;
 use crate::command::open_log;
 use crate::config::Environment;
@@ -85,43 +85,40 @@ pub(super) struct Recorded {
 impl Recorder {
     /// Opens the log, if one is named, and has the engine record every operation in it.
     pub(super) fn open(
-        choice: &LogChoice,
-        said: &Attribution,
+        said: &EntryChoice,
         environment: &Environment,
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
-        if choice.log.is_none() {
+        if said.log.log.is_none() {
             note(
                 "warning: this operation leaves no entry; name the log that takes one with --log DIR",
             );
         }
-        Self::open_to_look(choice, said, environment, engine)
+        Self::open_to_look(said, environment, engine)
     }
 
     /// Opens the log, if one is named, for a command that may only look.
     pub(super) fn open_unless(
         looks: bool,
-        choice: &LogChoice,
-        said: &Attribution,
+        said: &EntryChoice,
         environment: &Environment,
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
         if looks {
-            Self::open_to_look(choice, said, environment, engine)
+            Self::open_to_look(said, environment, engine)
         } else {
-            Self::open(choice, said, environment, engine)
+            Self::open(said, environment, engine)
         }
     }
 
     /// Opens the log, if one is named, for a command that changes nothing and hands nothing out: only
     /// its refusal is recorded.
     pub(super) fn open_to_look(
-        choice: &LogChoice,
-        said: &Attribution,
+        said: &EntryChoice,
         environment: &Environment,
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
-        let said = Said::of(said)?;
+        let (choice, said) = (&said.log, Said::of(&said.attribution)?);
         engine.set_notice(Box::new(|left| note(&format!("warning: {left}"))));
         let Some(dir) = choice.log.as_deref() else {
             return Ok(None);

@@ -61,13 +61,17 @@ struct MissedForm<'a> {
 }
 
 pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
-    let Some(dir) = args.log.log.as_deref() else {
+    let Some(dir) = args.entry.log.log.as_deref() else {
         return Err(Failure::usage("nothing says what was done")
             .remedy("name the log that tells of it with --log DIR"));
     };
     let mut engine = opened(args, environment)?;
     at_share(&mut engine, args.pace.share);
-    engine.set_subject_key(subject_key(dir, args.log.key.as_deref(), environment)?);
+    engine.set_subject_key(subject_key(
+        dir,
+        args.entry.log.key.as_deref(),
+        environment,
+    )?);
     // The whole log is read first: an operation left out of it would look as if it had never been.
     let told = told(args, dir, environment).map_err(|failure| {
         let dir = dir.display();
@@ -97,7 +101,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         unknown.unfinished = unfinished(&mut engine, &listed)?;
         (listed, None, LogEnd::default())
     } else {
-        let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+        let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
         let outcome = engine.missed().replay(&request).map_err(refused);
         let outcome = outcome.and_then(|missed| {
             unknown.unfinished = unfinished(&mut engine, &missed)?;
@@ -137,7 +141,7 @@ fn opened(args: &Replay, environment: &Environment) -> Result<AnyEngine, Failure
 /// Reads the operations from every stream of the log; their content says that they belong to this
 /// database.
 fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Told, Failure> {
-    let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
+    let reader = open_reader(dir, args.entry.log.key.as_deref(), environment)?;
     warn_of_none(&reading_places(dir, None, environment)?)?;
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;

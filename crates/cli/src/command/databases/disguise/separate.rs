@@ -27,7 +27,7 @@ struct BegunForm {
 
 pub(super) fn begin_log(args: &BeginLog, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let outcome = engine.begin_log(SystemClock::new().now());
     let ((), entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
@@ -44,7 +44,7 @@ pub(super) fn begin_log(args: &BeginLog, environment: &Environment) -> Result<St
 
 pub(super) fn separate(args: &Separate, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let outcome = engine.separate(SystemClock::new().now());
     let ((), entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();

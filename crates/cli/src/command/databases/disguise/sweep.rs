@@ -83,7 +83,7 @@ pub(super) fn scheduled(args: &Scheduled, environment: &Environment) -> Result<S
 
 pub(super) fn cancel(args: &Cancel, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let outcome = engine.schedule().cancel(args.id, SystemClock::new().now());
     let outcome = outcome.map_err(|error| match error {
         Error::NoSuchDisguise => Failure::new("no such disguise is scheduled")
@@ -106,13 +106,7 @@ pub(super) fn cancel(args: &Cancel, environment: &Environment) -> Result<Status,
 pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     at_share(&mut engine, args.pace.share);
-    let recorder = Recorder::open_unless(
-        args.dry_run,
-        &args.log,
-        &args.attribution,
-        environment,
-        &mut engine,
-    )?;
+    let recorder = Recorder::open_unless(args.dry_run, &args.entry, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = if args.dry_run {
         engine.schedule().due(time)

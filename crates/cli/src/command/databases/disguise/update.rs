@@ -32,13 +32,8 @@ pub(super) fn update(args: &Update, environment: &Environment) -> Result<Status,
     let Some(mut engine) = engine else {
         return Err(refused(probity_disguise::Error::NotInstalled));
     };
-    let recorder = Recorder::open_unless(
-        mappings.is_empty(),
-        &args.log,
-        &args.attribution,
-        environment,
-        &mut engine,
-    )?;
+    let recorder =
+        Recorder::open_unless(mappings.is_empty(), &args.entry, environment, &mut engine)?;
     let time = SystemClock::new().now();
     // The tables may have new names by now, so the description is stored again.
     let installed = engine.install();
