@@ -41,7 +41,7 @@ impl Space<'_> {
     ) -> Result<Option<Vec<u8>>, Fail> {
         let removed = self.rows.remove_element(held.id(), name)?;
         if removed.is_some() {
-            held.body.count = held.body.count.saturating_sub(1);
+            held.count_removed()?;
             held.touch();
         }
         Ok(removed)

@@ -45,7 +45,14 @@ pub(crate) fn pop(rows: &mut Rows<'_>, list: &mut Held, end: End) -> Result<Opti
     }
     body.count = last;
     list.touch();
-    rows.remove_item(list.id(), place)
+    rows.remove_item(list.id(), place)?
+        .map(Some)
+        .ok_or_else(lacking)
+}
+
+/// The failure for an element that its list counts and no row holds: an empty text in its place would be stored as one.
+fn lacking() -> Fail {
+    Fail::broken("a list")
 }
 
 pub(crate) fn item(rows: &Rows<'_>, list: &Held, index: u64) -> Result<Option<Vec<u8>>, Fail> {
@@ -53,7 +60,7 @@ pub(crate) fn item(rows: &Rows<'_>, list: &Held, index: u64) -> Result<Option<Ve
         return Ok(None);
     }
     let place = list.body.first.wrapping_add(index);
-    rows.item(list.id(), place)
+    rows.item(list.id(), place)?.map(Some).ok_or_else(lacking)
 }
 
 pub(crate) fn set_item(
@@ -126,6 +133,55 @@ fn move_item(rows: &mut Rows<'_>, list: &mut Held, from: u64, to: u64) -> Result
     if from == to {
         return Ok(());
     }
-    let value = item(rows, list, from)?.unwrap_or_default();
+    let value = item(rows, list, from)?.ok_or_else(lacking)?;
     set_item(rows, list, to, &value)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::Database;
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::facts::Facts;
+    use crate::record::Kind;
+    use crate::room::Room;
+    use crate::space::{Begun, Shared, Space};
+
+    /// An element that its list counts and no row holds was taken for an empty text, which LINSERT, LREM and LMOVE then stored as one.
+    /// Whatever meets it fails, and nothing is stored.
+    #[test]
+    fn an_element_that_is_gone_is_no_empty_text() {
+        let builder = Database::builder();
+        let database = builder.create_with_backend(InMemoryBackend::new()).unwrap();
+        let write = database.begin_write().unwrap();
+        let mut facts = Facts::load(&write, [1, 2]).unwrap();
+        let (records, rows) = facts.tables(&write, None);
+        let mut space = Space {
+            records,
+            rows,
+            shared: &mut Shared::default(),
+            db: 0,
+            now: 0,
+            room: Room::new(1 << 20),
+            begun: Begun::default(),
+        };
+        let mut list = space.new_held(b"l", Kind::List).unwrap();
+        let rows = &mut space.rows;
+        for value in [b"a", b"b", b"c", b"d"] {
+            push(rows, &mut list, End::Right, value).unwrap();
+        }
+        assert_eq!(item(rows, &list, 1).unwrap().unwrap(), b"b");
+        rows.remove_item(list.id(), list.body.first + 1).unwrap();
+        assert!(item(rows, &list, 1).is_err());
+        assert!(item(rows, &list, 4).unwrap().is_none());
+        assert!(move_item(rows, &mut list, 1, 0).is_err());
+        pop(rows, &mut list, End::Left).unwrap();
+        assert!(pop(rows, &mut list, End::Left).is_err());
+        for _ in 0..2 {
+            pop(rows, &mut list, End::Right).unwrap();
+        }
+        assert!(pop(rows, &mut list, End::Right).unwrap().is_none());
+        assert!(list.count_removed().is_err());
+    }
 }

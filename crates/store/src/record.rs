@@ -66,23 +66,27 @@ const TEXT_FLAG: u8 = 0x40;
 const HEAD_BYTES: usize = 9;
 
 impl Kind {
-    const ALL: [(Self, u8); 5] = [
-        (Self::Text, 1),
-        (Self::List, 2),
-        (Self::Hash, 3),
-        (Self::Set, 4),
-        (Self::SortedSet, 5),
+    const ALL: [Self; 5] = [
+        Self::Text,
+        Self::List,
+        Self::Hash,
+        Self::Set,
+        Self::SortedSet,
     ];
 
     /// The byte that stands for it in the file.
-    pub(crate) fn code(self) -> u8 {
-        let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
-        found.map_or(0, |(_, code)| *code)
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Text => 1,
+            Self::List => 2,
+            Self::Hash => 3,
+            Self::Set => 4,
+            Self::SortedSet => 5,
+        }
     }
 
     pub(crate) fn of_code(code: u8) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == code);
-        found.map(|(kind, _)| *kind)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
     /// Returns the word of TYPE.

@@ -162,7 +162,7 @@ pub(crate) fn remove_scored(
         return Ok(false);
     };
     rows.remove_score(set.id(), decode(&value)?, member)?;
-    set.body.count = set.body.count.saturating_sub(1);
+    set.count_removed()?;
     set.touch();
     Ok(true)
 }

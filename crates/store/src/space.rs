@@ -74,6 +74,13 @@ impl Held {
         self.body.count
     }
 
+    /// One element less: a collection counts every element that it has.
+    pub(crate) fn count_removed(&mut self) -> Result<(), Fail> {
+        let left = self.body.count.checked_sub(1);
+        self.body.count = left.ok_or_else(|| Fail::broken("the count of a value"))?;
+        Ok(())
+    }
+
     /// Marks the value as changed, for clients that watch it.
     pub(crate) const fn touch(&mut self) {
         self.touched = true;

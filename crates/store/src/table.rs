@@ -71,6 +71,7 @@ pub(crate) const ID_BYTES: usize = 8;
 impl Row<'_> {
     /// Member, field, or nothing for an item.
     pub(crate) fn name(&self) -> &[u8] {
+        // `placed` made every key: it has its prefix.
         match &self.opened {
             Some((name, _)) => name,
             None => self.key.value().get(PREFIX_BYTES..).unwrap_or_default(),
@@ -86,6 +87,7 @@ impl Row<'_> {
 
     /// The hash, score or place as a number.
     pub(crate) fn place(&self) -> u64 {
+        // `placed` made every key: it has its prefix.
         let place = self.key.value().get(ID_BYTES..PREFIX_BYTES);
         place.and_then(number).unwrap_or_default()
     }
@@ -151,6 +153,7 @@ impl Seal {
         let opened = match &self.keys {
             None => None,
             Some(keys) => {
+                // An empty name does not open.
                 let name = key.value().get(PREFIX_BYTES..).unwrap_or_default();
                 let name = match self.part {
                     Part::Item => Vec::new(),

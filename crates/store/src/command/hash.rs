@@ -253,6 +253,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     scan_elements(call, Kind::Hash, |_, row, found| {
         found.push(row.name().to_vec());
         found.push(row.value().to_vec());
+        Ok(())
     })
 }
 
@@ -260,7 +261,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 pub(super) fn scan_elements(
     call: &mut Call<'_, '_>,
     kind: Kind,
-    take: impl Fn(&Held, &crate::table::Row<'_>, &mut Vec<Vec<u8>>),
+    take: impl Fn(&Held, &crate::table::Row<'_>, &mut Vec<Vec<u8>>) -> Result<(), Fail>,
 ) -> Result<(), Fail> {
     let place = cursor(call.arg(2))?;
     let collection = call.space.look_up_held(call.arg(1), kind)?;
@@ -277,7 +278,7 @@ pub(super) fn scan_elements(
             if scan.wants(row.name()) {
                 let bytes = row.name().len() + row.value().len();
                 call.space.room.take(bytes)?;
-                take(&collection, &row, &mut found);
+                take(&collection, &row, &mut found)?;
             }
         }
         next = walk.next();

@@ -299,7 +299,9 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
     let target = call.space.held(call.arg(2), Kind::List)?;
     call.space.check(call.arg(2))?;
     reply_end(call, &source, from)?;
-    let value = list::pop(&mut call.space.rows, &mut source, from)?.unwrap_or_default();
+    // No empty list is stored.
+    let value = list::pop(&mut call.space.rows, &mut source, from)?;
+    let value = value.ok_or_else(|| Fail::broken("a list"))?;
     if call.arg(1) == call.arg(2) {
         list::push(&mut call.space.rows, &mut source, to, &value)?;
     } else {

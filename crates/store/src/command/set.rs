@@ -341,5 +341,6 @@ pub(super) fn limit(call: &Call<'_, '_>, index: usize) -> Result<usize, Fail> {
 fn sscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     scan_elements(call, Kind::Set, |_, row, found| {
         found.push(row.name().to_vec());
+        Ok(())
     })
 }

@@ -8,7 +8,7 @@ use super::set::positive;
 use super::{Call, Spec};
 use crate::fail::Fail;
 use crate::number::{format_double, format_whole};
-use crate::record::{Kind, number};
+use crate::record::Kind;
 use crate::reply::Protocol;
 use crate::sorted_set::{self, Order, Range, Scored};
 use crate::space::Held;
@@ -361,28 +361,24 @@ fn zrandmember(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         Some(set) => draw.draw(call, &set)?,
         None => Vec::new(),
     };
-    let scored: Vec<Scored> = drawn
-        .into_iter()
-        .map(|element| Scored {
-            score: score(&element.value),
-            member: element.name,
-        })
-        .collect();
+    let scored = drawn.into_iter().map(|element| {
+        let score = sorted_set::decode(&element.value)?;
+        let member = element.name;
+        Ok(Scored { member, score })
+    });
+    let scored: Vec<Scored> = scored.collect::<Result<_, Fail>>()?;
     let scores = Scores::wanted(call, with_scores);
     reply_scored(call, &scored, scores);
     Ok(())
 }
 
-fn score(value: &[u8]) -> f64 {
-    f64::from_bits(number(value).unwrap_or_default())
-}
-
 fn zscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     scan_elements(call, Kind::SortedSet, |set, row, found| {
-        let score = score(row.value());
+        let score = sorted_set::decode(row.value())?;
         // In its compact form Redis keeps whole scores as integers, and here it shows.
         let whole = (!set.body.large).then(|| format_whole(score)).flatten();
         found.push(row.name().to_vec());
         found.push(whole.unwrap_or_else(|| format_double(score)).into_bytes());
+        Ok(())
     })
 }
