@@ -255,8 +255,8 @@ impl EntryBatch {
     }
 
     fn entry(&self, draft: &Draft) -> Entry<'_> {
-        let text = |range: &Range<usize>| self.texts.get(range.clone()).unwrap_or_default();
-        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        let text = |range: &Range<usize>| there(self.texts.get(range.clone()));
+        let bytes = |range: &Range<usize>| there(self.bytes.get(range.clone()));
         let [
             subjects,
             controller,
@@ -315,10 +315,7 @@ impl EntryBatch {
                     self.texts.push_str("key#sha256:");
                     self.texts.push_str(&hex(&digest));
                 }
-                _ => put_name(
-                    &mut self.texts,
-                    key.kept.get(range.clone()).unwrap_or_default(),
-                ),
+                _ => put_name(&mut self.texts, there(key.kept.get(range.clone()))),
             }
         }
         start..self.texts.len()
@@ -370,6 +367,12 @@ impl EntryBatch {
         self.bytes.push(b'}');
         start..self.bytes.len()
     }
+}
+
+/// The part that an entry is made of. Without it the entry would be wrong evidence, and its client ends instead.
+fn there<T: Default>(part: Option<T>) -> T {
+    assert!(part.is_some(), "a part of an entry is where it was put");
+    part.unwrap_or_default()
 }
 
 /// Bytes that are kept of a key that is recorded by its digest.

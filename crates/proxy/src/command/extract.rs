@@ -397,6 +397,7 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
     if first < 1 || last < first || last >= count {
         return Extraction::Complete;
     }
+    // Both lie between one and the number of arguments.
     let range =
         usize::try_from(first).unwrap_or_default()..=usize::try_from(last).unwrap_or_default();
     for argument in range.step_by(usize::try_from(step).unwrap_or(1).max(1)) {

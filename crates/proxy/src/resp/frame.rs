@@ -153,6 +153,7 @@ impl Builder {
 }
 
 fn line_frame(kind: Kind, text: &[u8]) -> Frame {
+    // Numbers were read before, to check them.
     match kind {
         Kind::Simple => Frame::Simple(text.to_vec()),
         Kind::Error => Frame::Error(text.to_vec()),

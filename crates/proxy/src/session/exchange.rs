@@ -364,7 +364,9 @@ impl Exchange {
         let results = head.kind == Some(Kind::Array) && !head.null;
         let was_open = self.awaited.close_multi();
         if results {
-            let count = head.length.unwrap_or_default();
+            let Some(count) = head.length else {
+                return Err(End::Mismatch("a result of EXEC without a length"));
+            };
             if !was_open || !self.awaited.begin_exec(count) {
                 return Err(End::Mismatch(
                     "another number of results than commands in EXEC",

@@ -63,6 +63,7 @@ impl Keys {
         let Some(argument) = arguments.at(index) else {
             return;
         };
+        // What is kept of a command has 64 MiB at most.
         let place = |keys: &Self| u32::try_from(keys.bytes.len()).unwrap_or(u32::MAX);
         let start = place(self);
         self.bytes.extend_from_slice(argument.kept);

@@ -180,8 +180,12 @@ impl Recording {
                     exchange.identity.db()
                 };
                 entries.record_place(mark.place(), db, actor, deed);
-            } else if let Some(key) = pending.keys.at(self.next - marks) {
+            } else {
                 let index = self.next - marks;
+                // A key without an entry would be wrong evidence.
+                let key = pending.keys.at(index);
+                assert!(key.is_some(), "each key of a command is where it was put");
+                let Some(key) = key else { continue };
                 let verdict = if plain {
                     verdict(pending, index, capture, exchange.time_after.shown())
                 } else {
