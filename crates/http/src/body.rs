@@ -30,6 +30,7 @@ pub(crate) async fn read(
             "the body is not said to be application/json",
         ));
     }
+    // One that is no number was refused before. Without one the bound counts the bytes as they come.
     let said = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
     let said = said.and_then(|it| it.parse().ok()).unwrap_or(0);
     if said > bytes_max {

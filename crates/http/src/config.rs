@@ -9,7 +9,7 @@ use std::time::Duration;
 use probity_disguise::Share;
 use probity_disguise::database::holds_password;
 use probity_format::Timestamp;
-use probity_format::limits::NAME_BYTES_MAX;
+use probity_format::limits::{NAME_BYTES_MAX, TIME_MAX};
 use probity_log::StreamName;
 use serde::Deserialize;
 use toml::Spanned;
@@ -162,12 +162,13 @@ impl Limits {
         }
     }
 
-    /// Returns the time until which an answer of `now` is kept.
+    /// Returns the time until which an answer of `now` is kept, at most the last that there is.
     pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
         let kept = Duration::from_secs(self.answer_hours.saturating_mul(3_600));
         let kept = i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX);
-        let until = Timestamp::from_nanoseconds(now.nanoseconds().saturating_add(kept));
-        until.unwrap_or(now)
+        let until = now.nanoseconds().saturating_add(kept).min(TIME_MAX);
+        // `now` is within the range, and what lies between it and the end is too.
+        Timestamp::from_nanoseconds(until).unwrap_or(now)
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -540,6 +541,24 @@ fn all_known(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With an `answer_hours` that reached beyond the last time no answer was kept, and a request that was sent again was done again. It is
+    /// kept until the last time.
+    #[test]
+    fn an_answer_is_kept_however_long_it_is_to_be_kept() {
+        let now = Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap();
+        for (answer_hours, until) in [
+            (24, now.nanoseconds() + 24 * 3_600_000_000_000),
+            (2_000_000, TIME_MAX),
+            (LIMIT_MAX, TIME_MAX),
+        ] {
+            let limits = Limits {
+                answer_hours,
+                ..Limits::default()
+            };
+            assert_eq!(limits.kept_until(now).nanoseconds(), until);
+        }
+    }
 
     /// The address of a database stood in an error, and in the journal of the system with it.
     #[test]

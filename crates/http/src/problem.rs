@@ -494,6 +494,7 @@ impl IntoResponse for Problem {
             },
             credential: self.credential,
         };
+        // A value of texts and numbers alone can always be written.
         let text = serde_json::to_string(&document).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
         *response.status_mut() = said.status;
