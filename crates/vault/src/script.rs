@@ -120,6 +120,7 @@ impl Sink for Rows {
     }
 
     fn row(&mut self, row: &Row<'_>) -> PocketResult<()> {
+        // COUNT(*) is a number of rows: never negative, and nothing else.
         if let Value::Integer(count) = row.value(0) {
             self.0 = self.0.saturating_add(u64::try_from(count).unwrap_or(0));
         }

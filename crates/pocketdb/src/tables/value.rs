@@ -179,6 +179,7 @@ pub(crate) fn decode(kind: ValueType, bytes: &[u8]) -> Value<'_> {
     match kind {
         ValueType::Integer => Value::Integer(decode_integer(bytes)),
         ValueType::Real => Value::Real(decode_real(bytes)),
+        // Only `encode` writes texts, and a page that is not as it was written does not open.
         ValueType::Text => Value::Text(core::str::from_utf8(trimmed(bytes)).unwrap_or("")),
     }
 }

@@ -150,13 +150,15 @@ impl<F: Nand, S: SecureStore> Items<'_, '_, F, S> {
             return Ok(());
         }
         let expires = self.ask(&[b"PEXPIRETIME", key])?;
+        // Negative where there is none.
+        let expires = expires.integer().ok_or(VaultError::StoreForm)?.max(0);
         let shown = String::from_utf8_lossy(&naming.shown).replace('\0', "");
         let values = [
             Value::Text(cut(&shown, NAME_BYTES)),
             Value::Text(&kind),
             Value::Text(cut(&naming.purpose, PURPOSE_BYTES)),
             Value::Integer(naming.others),
-            Value::Integer(expires.integer().unwrap_or(-1).max(0)),
+            Value::Integer(expires),
             Value::Integer(i64::try_from(self.db).unwrap_or(i64::MAX)),
         ];
         self.person.insert(
