@@ -19,9 +19,8 @@ use probity_format::record::Record;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
-use crate::advice;
 use crate::epochs::{Certificates, Epochs, Floor};
-use crate::error::{LogError, frames};
+use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::heads_entry::HeadsEntry;
@@ -31,32 +30,10 @@ use crate::records::Records;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
+use crate::uncovered::{Covering, Uncovered};
 
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
-
-/// A head that a frame names which no head of the log covers. The log's keys sealed the frame.
-#[derive(Debug, Clone)]
-pub(crate) struct Uncovered {
-    pub(crate) head: Checkpoint,
-    /// The frame, in words.
-    pub(crate) said_in: String,
-}
-
-impl Uncovered {
-    /// The fault of a stream that does not have the frames of the head, or has others.
-    pub(crate) fn refused(&self) -> String {
-        let Self { head, said_in } = self;
-        format!(
-            "{said_in}, which no checkpoint covers, names a head over {} that the stream does not have: an older copy of the stream was put \
-             back, or another hand with the log's keys sealed that frame; {}; only where there is \
-             none, put the segments with the frame that names the head back without it, from a copy that ends with the checkpoint \
-             of their stream",
-            frames(head.size()),
-            advice::SEGMENT
-        )
-    }
-}
 
 /// The content of the stream `heads`.
 pub(crate) struct AnchoredHeads {
@@ -65,7 +42,8 @@ pub(crate) struct AnchoredHeads {
     /// The floor of each stream: its head and the opening that anchored it. A stream without a head
     /// has the last opening that anchored all streams.
     pub(crate) floors: BTreeMap<String, Floor>,
-    /// The heads of each stream that frames name behind every head of `heads`.
+    /// The heads of each stream that frames name behind every head of `heads` that a key of the
+    /// journal signed.
     pub(crate) uncovered: BTreeMap<String, Vec<Uncovered>>,
     /// Frames of the stream that were read before the first that is damaged.
     pub(crate) read: u64,
@@ -108,18 +86,26 @@ pub(crate) fn read_anchored(
         others: others(geometry, history),
         end: None,
     };
-    if let Some(head) = &head
-        && let Some(position) = reading.read_back(head, repairs)?
-    {
+    let position = match &head {
+        Some(head) => reading.read_back(head, repairs)?,
+        None => None,
+    };
+    let read = if let Some(position) = position {
         let whole = reading.read_forward(position, None)?;
-        let read = reading.damaged.unwrap_or(whole);
-        return Ok(reading.anchored(read));
+        reading.damaged.unwrap_or(whole)
+    } else {
+        reading.found.clear();
+        reading.floors.clear();
+        reading.all = None;
+        reading.read_forward(Position::start(identity), head.as_ref())?
+    };
+    let mut anchored = reading.anchored(read);
+    if !anchored.uncovered.is_empty() {
+        let covering = Covering::of(files, heads, geometry, history)?;
+        let named = anchored.uncovered.values_mut().flatten();
+        named.for_each(|named| named.covering = covering);
     }
-    reading.found.clear();
-    reading.floors.clear();
-    reading.all = None;
-    let read = reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok(reading.anchored(read))
+    Ok(anchored)
 }
 
 /// The head of the stream `heads` itself that the last certificate binds, if there is one.
@@ -333,7 +319,7 @@ impl Reading<'_> {
                 if is_open && !is_repeated {
                     let said_in = format!("heads frame {}", record.frame);
                     let of_stream = uncovered.entry(origin).or_default();
-                    of_stream.push(Uncovered { head, said_in });
+                    of_stream.push(Uncovered::new(head, said_in));
                 }
             }
             tree.push(leaf_hash(&record.encode()));

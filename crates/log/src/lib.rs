@@ -84,6 +84,7 @@ mod subjects;
 mod tail;
 mod ticker;
 mod tickets;
+mod uncovered;
 mod unwitnessed;
 pub mod verify;
 

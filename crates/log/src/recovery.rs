@@ -19,7 +19,6 @@ use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::advice;
-use crate::anchored::Uncovered;
 use crate::durable::Durable;
 use crate::epochs::Epochs;
 use crate::error::{LogError, ahead, frames};
@@ -37,6 +36,7 @@ use crate::rolled_back::rolled_back;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{HEADER_END, Identity};
 use crate::settling::FoundStream;
+use crate::uncovered::Uncovered;
 use crate::unwitnessed::unwitnessed;
 
 /// [`CHECKPOINT_BYTES_MAX`] as a length of a file; a key is shorter.

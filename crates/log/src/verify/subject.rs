@@ -8,9 +8,9 @@ use probity_format::tree::Hash;
 use super::FaultClass;
 use super::anchors::Anchors;
 use crate::accepted::AcceptedLoss;
-use crate::anchored::Uncovered;
 use crate::epochs::Floor;
 use crate::segments::Identity;
+use crate::uncovered::Uncovered;
 
 /// One stream as it is to be checked.
 pub(crate) struct Subject {

@@ -19,11 +19,11 @@ use super::records::Placed;
 use super::sealers::Sealers;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
-use crate::anchored::Uncovered;
 use crate::error::{LogError, frames};
 use crate::opening::Opening;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Walk};
+use crate::uncovered::Uncovered;
 
 /// The content behind the frames that the checkpoint covers.
 pub(super) struct Behind {

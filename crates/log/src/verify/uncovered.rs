@@ -12,7 +12,7 @@ use probity_format::stream::StreamName;
 use super::slots::SlotsTold;
 use super::stored::is_strange;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
-use crate::anchored::{Uncovered, bound_heads, read_anchored};
+use crate::anchored::{bound_heads, read_anchored};
 use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, frames};
 use crate::found_slots::FoundSlots;
@@ -25,6 +25,7 @@ use crate::records::Records;
 use crate::repairs::RecoveryReport;
 use crate::scan::{End, scan_believed};
 use crate::segments::Identity;
+use crate::uncovered::{Covering, Uncovered};
 
 /// Times that slots are read again because a writer may be at work.
 const SLOTS_READS_MAX: u32 = 8;
@@ -122,7 +123,12 @@ impl Verifier<'_> {
             (bound_heads(geometry, history)?, history.certificates.last())
         {
             let said_in = format!("the key certificate in journal frame {frame}");
-            let bound = Uncovered { head, said_in };
+            let covering = Covering::of(files, &heads, geometry, history)?;
+            let bound = Uncovered {
+                head,
+                said_in,
+                covering,
+            };
             uncovered.insert(geometry.stream_origin(StreamName::HEADS), vec![bound]);
         }
         for subject in subjects {

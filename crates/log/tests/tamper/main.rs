@@ -16,6 +16,7 @@ mod campaign;
 mod heads;
 mod kinds;
 mod older_heads;
+mod older_journal;
 mod opening;
 mod quiet;
 mod random;
