@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probity_log::Options;
+use probity_log::{LogLocation, Options};
 use zeroize::Zeroizing;
 
 use crate::command::check_is_folder;
@@ -55,15 +55,16 @@ impl Environment {
             .unwrap_or_else(|| key_path_beside(log))
     }
 
-    /// Refuses a folder of second copies whose parent is missing, as on a disk that is not mounted:
-    /// it would be made elsewhere, empty.
+    /// Refuses a folder of second copies in the folder `log` itself, and one whose parent is missing,
+    /// as on a disk that is not mounted: it would be made elsewhere, empty.
     ///
     /// # Errors
-    /// When the parent is missing or cannot be examined.
-    pub fn check_heads(&self) -> Result<(), Failure> {
+    /// When it lies in the log, or when the parent is missing or cannot be examined.
+    pub fn check_heads(&self, log: &Path) -> Result<(), Failure> {
         let Some(heads) = &self.heads else {
             return Ok(());
         };
+        LogLocation::new(log, Some(heads)).check_apart()?;
         check_is_folder(heads)?;
         let above = heads.parent().filter(|above| !above.as_os_str().is_empty());
         let above = above.unwrap_or_else(|| Path::new("."));

@@ -121,6 +121,11 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
             "{HEADS_SAID}; a log has a folder of second copies of its own: name this log's with PROBITY_HEADS, and leave the copies of the other \
              where they are, for nothing else shows that an older copy of that log was put back"
         ),
+        LogError::HeadsInLog { .. } => {
+            "name a folder outside the log's with PROBITY_HEADS or --heads, best on another machine's disk; where the copies are in the log already, \
+             stop every writer of it, move them there and verify the log"
+                .into()
+        }
         LogError::HeadsGone { .. } => {
             format!("mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
              compare the log with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE")

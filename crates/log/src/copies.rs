@@ -57,7 +57,7 @@ impl Reader {
     /// copies are of, or an older copy; those of the storage.
     pub(crate) fn compare_copies(&self, stream: &StreamName) -> Result<(), LogError> {
         self.places.check_heads(&self.geometry)?;
-        let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
+        let heads = Heads::new(Files::of_heads(&self.places, &Options::default())?);
         let (journal, own) = (StreamName::journal(), StreamName::heads());
         let mut names = vec![&journal, &own, stream];
         // In version 2 the journal anchors heads.

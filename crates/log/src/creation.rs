@@ -121,7 +121,7 @@ impl LogLocation {
     ///
     /// # Errors
     /// [`LogError::Exists`], [`LogError::NotALog`] where something else is,
-    /// [`LogError::HeadsOfAnother`], [`LogError::Storage`].
+    /// [`LogError::HeadsOfAnother`], [`LogError::HeadsInLog`], [`LogError::Storage`].
     pub fn check_vacant(&self) -> Result<(), LogError> {
         check_vacant(self, &Files::of_log(self, &Options::default()))
     }
@@ -225,6 +225,7 @@ fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     if exists(places, files)? {
         return Err(LogError::Exists { path: path() });
     }
+    places.check_apart()?;
     let only = |folder: &str, allowed: &[&str]| {
         let names = files.list(folder)?;
         let foreign = names.iter().any(|name| !allowed.contains(&name.as_str()));

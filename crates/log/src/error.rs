@@ -182,6 +182,17 @@ pub enum LogError {
         /// The name of the log that they say they are of.
         of: String,
     },
+    /// The second copies would lie in the log itself: an older copy of the log brings back older
+    /// ones.
+    #[error(
+        "the second copies of the heads in {heads} lie in the folder of the log, {path}, and are put back together with it"
+    )]
+    HeadsInLog {
+        /// The place of the second copies.
+        heads: String,
+        /// The place of the log.
+        path: String,
+    },
     /// The second copy of a head is gone since this writer wrote or read it.
     #[error(
         "{heads} does not hold the second copy of the head of stream {stream} any more, which this writer left there: the folder was moved, emptied \

@@ -43,9 +43,13 @@ impl Files {
         Self::new(&places.log, &places.path, options, options.open_files_max)
     }
 
-    /// The second copies of its heads.
-    pub(crate) fn of_heads(places: &LogLocation, options: &Options) -> Self {
-        Self::new(&places.heads, &places.heads_path, options, 1)
+    /// The second copies of its heads. Nobody reads or writes them in another way.
+    ///
+    /// # Errors
+    /// [`LogError::HeadsInLog`].
+    pub(crate) fn of_heads(places: &LogLocation, options: &Options) -> Result<Self, LogError> {
+        places.check_apart()?;
+        Ok(Self::new(&places.heads, &places.heads_path, options, 1))
     }
 
     fn new(storage: &Arc<dyn Storage>, place: &str, options: &Options, open_max: usize) -> Self {

@@ -158,7 +158,7 @@ impl HeadSigner<'_> {
         if stream.as_str() == StreamName::HEADS {
             return bound_heads(geometry, self.history);
         }
-        let copies = Heads::new(Files::of_heads(places, &Options::default()));
+        let copies = Heads::new(Files::of_heads(places, &Options::default())?);
         let mut repairs = RecoveryReport::new(opener.master.note_key(), self.history);
         let mut anchored = read_anchored(
             files,

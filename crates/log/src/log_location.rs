@@ -23,7 +23,12 @@ pub struct LogLocation {
     pub(crate) path: String,
     /// The name of the heads' place in messages.
     pub(crate) heads_path: String,
+    /// The folders of both, where they are in folders.
+    folders: Option<[PathBuf; 2]>,
 }
+
+/// Most links that are followed to a folder that does not exist yet.
+const LINKS_MAX: u32 = 40;
 
 impl LogLocation {
     /// The folder `path`, and for the heads the folder `heads`. By default that is the log's path
@@ -35,7 +40,27 @@ impl LogLocation {
             heads: Arc::new(Directory::new(&heads)),
             path: path.display().to_string(),
             heads_path: heads.display().to_string(),
+            folders: Some([path.to_owned(), heads]),
         }
+    }
+
+    /// Refuses second copies in the folder of the log itself or below it, whatever links lead there:
+    /// what puts an older copy of the log back puts them back too.
+    ///
+    /// # Errors
+    /// [`LogError::HeadsInLog`].
+    pub fn check_apart(&self) -> Result<(), LogError> {
+        let Some(folders) = &self.folders else {
+            return Ok(());
+        };
+        let [log, heads] = folders.each_ref().map(|it| resolved(it, LINKS_MAX));
+        if !heads.starts_with(&log) {
+            return Ok(());
+        }
+        Err(LogError::HeadsInLog {
+            heads: self.heads_path.clone(),
+            path: self.path.clone(),
+        })
     }
 
     /// The name of the heads' place in messages.
@@ -51,7 +76,7 @@ impl LogLocation {
     /// # Errors
     /// [`LogError::Storage`].
     pub fn hold_heads(&self) -> Result<bool, LogError> {
-        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        let heads = Heads::new(Files::of_heads(self, &Options::default())?);
         let mut copied = self.copied()?;
         match Files::of_log(self, &Options::default()).list("streams") {
             // Readers name what is in the place of the folder.
@@ -81,7 +106,7 @@ impl LogLocation {
 
     /// The names of streams in the place of the heads.
     fn copied(&self) -> Result<Vec<StreamName>, LogError> {
-        let files = Files::of_heads(self, &Options::default());
+        let files = Files::of_heads(self, &Options::default())?;
         let names = match files.list("") {
             // Something else than a folder holds no copies.
             Err(error) if is_strange(&error) => return Ok(Vec::new()),
@@ -97,7 +122,7 @@ impl LogLocation {
     /// # Errors
     /// [`LogError::Storage`].
     pub fn heads_owner(&self) -> Result<Option<String>, LogError> {
-        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        let heads = Heads::new(Files::of_heads(self, &Options::default())?);
         let mut owner = None;
         for name in self.copied()? {
             let note = unless_strange(heads.load(&name))?.unwrap_or_default();
@@ -117,7 +142,7 @@ impl LogLocation {
     /// # Errors
     /// [`LogError::HeadsOfAnother`], [`LogError::Storage`].
     pub fn check_heads(&self, geometry: &Geometry) -> Result<(), LogError> {
-        let heads = Heads::new(Files::of_heads(self, &Options::default()));
+        let heads = Heads::new(Files::of_heads(self, &Options::default())?);
         let origin = geometry.stream_origin(StreamName::JOURNAL);
         heads.check_own(&StreamName::journal(), &origin)
     }
@@ -131,6 +156,7 @@ impl LogLocation {
             heads,
             path: name.to_owned(),
             heads_path: format!("{name}.heads"),
+            folders: None,
         }
     }
 }
@@ -147,6 +173,28 @@ fn heads_beside(path: &Path) -> PathBuf {
     let mut name = named.as_os_str().to_owned();
     name.push(".heads");
     PathBuf::from(name)
+}
+
+/// The place that `path` names once at most `links` links are followed, also where the end of it is
+/// not there yet.
+fn resolved(path: &Path, links: u32) -> PathBuf {
+    if let Ok(whole) = path.canonicalize() {
+        return whole;
+    }
+    let Some(above) = path.parent() else {
+        return path.to_owned();
+    };
+    let is_here = above.as_os_str().is_empty();
+    let above = resolved(if is_here { Path::new(".") } else { above }, links);
+    let Some(name) = path.file_name() else {
+        // The end is `..`, behind a folder that is not there.
+        return above.parent().unwrap_or(&above).to_owned();
+    };
+    let place = above.join(name);
+    match place.read_link() {
+        Ok(target) if links > 0 => resolved(&above.join(target), links.saturating_sub(1)),
+        _ => place,
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +223,61 @@ mod tests {
             assert_eq!(at(folder.path().join(spelling)), wanted);
         }
         assert_eq!(heads_beside(Path::new("new/")), Path::new("new.heads"));
+    }
+    /// The second copies could lie in the log itself, where an older copy of the whole folder brought
+    /// older ones back with it. No name of such a place passes, and no other place is refused.
+    #[test]
+    fn second_copies_in_the_log_itself_are_refused_under_every_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("audit/streams")).unwrap();
+        fs::create_dir_all(at("elsewhere")).unwrap();
+        for (link, target) in [
+            ("link", at("audit")),
+            ("elsewhere/into", PathBuf::from("../audit/kept")),
+            ("elsewhere/round", PathBuf::from("round")),
+            ("audit/out", at("elsewhere")),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        let is_refused = |log: &str, heads: &str| {
+            let places = LogLocation::new(&at(log), Some(&at(heads)));
+            let refused = places.check_apart();
+            let is_refused = matches!(refused, Err(LogError::HeadsInLog { .. }));
+            assert!(is_refused || refused.is_ok(), "{refused:?}");
+            is_refused
+        };
+        for inside in [
+            "audit",
+            "audit/",
+            "audit/streams",
+            "audit/kept/deep",
+            "audit/gone/../kept",
+            "elsewhere/../audit/kept",
+            "elsewhere/into",
+            "elsewhere/into/deep",
+            "link/kept",
+        ] {
+            assert!(is_refused("audit", inside), "{inside}");
+            assert!(is_refused("link", inside), "{inside}");
+        }
+        for outside in [
+            "audit.heads",
+            "auditor",
+            "elsewhere",
+            "elsewhere/round",
+            "audit/out/kept",
+            "audit/gone/../../kept",
+            "new/kept",
+        ] {
+            assert!(!is_refused("audit", outside), "{outside}");
+            assert!(!is_refused("link", outside), "{outside}");
+        }
+        assert!(is_refused("new", "new/kept"));
+        assert!(!is_refused("new", "new.heads"));
+        symlink(at("audit/kept"), at("audit.heads")).unwrap();
+        let beside = LogLocation::new(&at("audit"), None);
+        let refused = beside.check_apart().unwrap_err();
+        assert!(refused.to_string().contains("audit.heads"), "{refused}");
     }
 }

@@ -309,7 +309,7 @@ impl Reader {
     /// # Errors
     /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
-        let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
+        let heads = Heads::new(Files::of_heads(&self.places, &Options::default())?);
         let (state, _) = self.opener.signing_key(&self.geometry, &heads)?;
         Ok(state)
     }

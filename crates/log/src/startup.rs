@@ -100,6 +100,7 @@ pub(crate) fn open_locked(
 ) -> Result<Log, LogError> {
     let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
+    let copies = Files::of_heads(places, &options)?;
     files.sweep()?;
     // Before the version is trusted: the keys are bound to the geometry, so that an edited one
     // shows as another log's.
@@ -112,7 +113,7 @@ pub(crate) fn open_locked(
     let witness = keys.witness(&files, &geometry)?;
     // Before anything is removed there: another log may be writing it.
     places.check_heads(&geometry)?;
-    let heads = Heads::swept(Files::of_heads(places, &options))?;
+    let heads = Heads::swept(copies)?;
     let history = read_history_to_write(&files, &heads, &geometry, (&keys.master, &keys.wrapping))?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = RecoveryReport::resume(&files, keys.master.note_key(), &history)?;

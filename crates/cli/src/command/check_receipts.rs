@@ -76,6 +76,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     let named = args.heads.as_ref().or(environment.heads.as_ref());
     named.map_or(Ok(()), |named| check_is_folder(named))?;
     let places = LogLocation::new(&args.log, named);
+    places.check_apart()?;
     let leaves = StoredLeaves::open(&places)?;
     let mut compared = compare_all(args, &leaves)?;
     // A record that is still there commits to bytes that may be gone.

@@ -61,7 +61,7 @@ impl VerifierFile {
 pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Failure> {
     let said = args.key.as_deref().or(environment.key_file.as_deref());
     let key_path = said.map_or_else(|| key_path_beside(&args.dir), Path::to_owned);
-    environment.check_heads()?;
+    environment.check_heads(&args.dir)?;
     let created = create(args, &key_path, environment.log_options())?;
     let mut output = Output::after("the log was created");
     if args.json {

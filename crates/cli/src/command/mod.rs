@@ -178,7 +178,7 @@ fn open_log_with(
 ) -> Result<Log, Failure> {
     // A missing log matters more than the missing key beside it.
     check_is_log(dir)?;
-    environment.check_heads()?;
+    environment.check_heads(dir)?;
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
     let heads = LogLocation::new(dir, options.heads.as_ref());

@@ -389,7 +389,7 @@ pub(super) fn close_store(backend: Backend, sync: Sync) -> Result<(), Failure> {
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
-    environment.check_heads()?;
+    environment.check_heads(&args.log)?;
     let options = environment.log_options();
     check_place(&args.log, &options)?;
     check_vacant(&args.log, &options)?;

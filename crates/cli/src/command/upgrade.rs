@@ -131,7 +131,7 @@ fn upgrade(
     let new = args.new.as_path();
     let said = args.new_key.as_deref().or(environment.key_file.as_deref());
     let key_path = said.map_or_else(|| key_path_beside(new), Path::to_owned);
-    environment.check_heads()?;
+    environment.check_heads(new)?;
     let options = environment.log_options();
     check_place(new, &options)?;
     if !Log::exists(new)? {

@@ -11,6 +11,7 @@ mod faults;
 mod forgery;
 mod gap;
 mod heads;
+mod heads_in_log;
 mod help;
 mod hygiene;
 mod manners;

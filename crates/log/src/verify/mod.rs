@@ -152,9 +152,9 @@ impl<'a> Verifier<'a> {
         let defaults = Options::default();
         let files = Files::of_log(places, &defaults);
         Ok(Self {
-            heads: Files::of_heads(places, &defaults),
-            heads_path: places.heads_path.clone(),
             geometry: read_geometry(&files, &places.path)?,
+            heads: Files::of_heads(places, &defaults)?,
+            heads_path: places.heads_path.clone(),
             files,
             options,
         })

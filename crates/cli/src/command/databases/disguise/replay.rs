@@ -73,11 +73,12 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         environment,
     )?);
     // The whole log is read first: an operation left out of it would look as if it had never been.
-    let told = told(args, dir, environment).map_err(|failure| {
-        let dir = dir.display();
-        failure.remedy(format!(
-            "nothing was done again; see what is damaged with: probity verify {dir}"
-        ))
+    let told = told(args, dir, environment).map_err(|failure| match failure.status() {
+        Status::Broken => failure.remedy(format!(
+            "nothing was done again; see what is damaged with: probity verify {}",
+            dir.display()
+        )),
+        _ => failure,
     })?;
     let mut specs: Vec<Spec> = Vec::new();
     for path in &args.spec {
