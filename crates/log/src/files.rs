@@ -357,6 +357,20 @@ pub(crate) fn unless_strange(
     }
 }
 
+/// Returns whether there is anything at `path`, a file or not.
+pub(crate) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
+    match files.open_read(path) {
+        Err(error) if is_strange(&error) => Ok(true),
+        // Without permission to look, nothing can be called missing.
+        Err(LogError::Storage { source, .. })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Ok(true)
+        }
+        opened => opened.map(|file| file.is_some()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

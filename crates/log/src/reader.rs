@@ -16,12 +16,12 @@ use crate::config::Options;
 use crate::entries::CheckedStream;
 pub use crate::entries::{Entries, OwnedEntry};
 use crate::error::{LogError, Missing};
-use crate::files::{Files, shown};
+use crate::files::{Files, is_there, shown};
 use crate::filtering::{Past, Reading};
 use crate::heads::Heads;
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
-use crate::keystore::SigningKeyState;
+use crate::keystore::{SigningKeyState, WITNESS, Witness};
 use crate::log_location::LogLocation;
 use crate::opener::Opener;
 use crate::repairs::Repair;
@@ -312,6 +312,25 @@ impl Reader {
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default())?);
         let (state, _) = self.opener.signing_key(&self.geometry, &heads)?;
         Ok(state)
+    }
+
+    /// The fault of the file `keys/witness.key`, with its meaning and remedy, if it is not the key
+    /// that the log's geometry names.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub fn witness_fault(&self) -> Result<Option<String>, LogError> {
+        let witness = self.opener.witness(&self.geometry)?;
+        Ok(witness.and_then(|witness| witness.reason()))
+    }
+
+    /// The fault of that file as far as it shows without the root key: where it is missing.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub fn witness_missing(places: &LogLocation) -> Result<Option<String>, LogError> {
+        let is_there = is_there(&Files::of_log(places, &Options::default()), WITNESS)?;
+        Ok(Witness::Missing.reason().filter(|_| !is_there))
     }
 
     /// Calls `visit` for each entry that matches `filter`, stream by stream, in order of index.

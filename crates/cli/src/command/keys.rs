@@ -22,6 +22,8 @@ use crate::output_file::{Existing, OutputFile};
 
 /// The state of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
+/// The state of a file with the right witness key.
+const WITNESS_NAMED: &str = "the key that probity.toml names";
 
 #[derive(Serialize)]
 struct KeysDocument {
@@ -36,6 +38,9 @@ struct KeysDocument {
     chain: &'static str,
     /// The state of the key in `keys/` by the journal; `None` where the root key does not open it.
     signing_key: Option<String>,
+    /// The state of `keys/witness.key`; `None` where it is there and the root key does not open it,
+    /// and in a log of version 2.
+    witness_key_file: Option<String>,
     root_key_file: String,
     root_key: &'static str,
     root_key_open_to_others: bool,
@@ -53,8 +58,12 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
     let report = verify(&args.dir, &options)?;
     let chain = said_of_chain(&report);
     let path = environment.key_path(args.key.as_deref(), &args.dir);
-    let (root_key, signing_key) = root_key(args, &path)?;
-    let is_signer_amiss = matches!(signing_key, Some(Signer::Amiss(_)));
+    let (root_key, found) = root_key(args, &path)?;
+    let is_amiss = found.as_ref().is_some_and(KeysFound::is_amiss);
+    let (signing_key, witness) = match found {
+        Some(KeysFound { signer, witness }) => (Some(signer.said()), witness),
+        None => (None, witness_missing(args)?),
+    };
     let mut fingerprint = String::new();
     for byte in geometry.fingerprint() {
         write!(fingerprint, "{byte:02x}")
@@ -69,7 +78,10 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         signing_keys: report.keys,
         chain,
         root_key,
-        signing_key: signing_key.map(Signer::said),
+        signing_key,
+        witness_key_file: witness
+            .filter(|_| geometry.witness().is_some())
+            .map(Signer::said),
         root_key_open_to_others: key_file::is_open_to_others(&path),
         root_key_file: path.display().to_string(),
     };
@@ -80,7 +92,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         print(&document, &mut output)?;
     }
     output.flush()?;
-    Ok(if chain != UNBROKEN || is_signer_amiss {
+    Ok(if chain != UNBROKEN || is_amiss {
         Status::Broken
     } else {
         Status::Done
@@ -127,23 +139,41 @@ fn of_class(report: &Report, class: FaultClass) -> bool {
     report.faults.iter().any(|fault| fault.class == class)
 }
 
-/// Returns the state of the root key at `path` for this log, and of the signing key that it opens.
-fn root_key(args: &KeysStatus, path: &Path) -> Result<(&'static str, Option<Signer>), Failure> {
+/// The keys in `keys/` that the root key opens.
+struct KeysFound {
+    signer: Signer,
+    /// `None` in a log of version 2.
+    witness: Option<Signer>,
+}
+
+impl KeysFound {
+    fn is_amiss(&self) -> bool {
+        let keys = [Some(&self.signer), self.witness.as_ref()];
+        let mut keys = keys.into_iter().flatten();
+        keys.any(|key| matches!(key, Signer::Amiss(_)))
+    }
+}
+
+/// Returns the state of the root key at `path` for this log, and of the keys that it opens.
+fn root_key(args: &KeysStatus, path: &Path) -> Result<(&'static str, Option<KeysFound>), Failure> {
     if args.key.is_none() && !path.exists() {
         return Ok(("not here", None));
     }
     let places = LogLocation::new(&args.dir, None);
     match Reader::open_damaged(&places, &key_file::read_root_shown(path)?) {
-        Ok(reader) => Ok(("opens the log", Some(signing_key(&reader)?))),
+        Ok(reader) => {
+            let (signer, witness) = (signing_key(&reader)?, Some(witness_key(&reader)?));
+            Ok(("opens the log", Some(KeysFound { signer, witness })))
+        }
         Err(LogError::WrongKey) => Ok(("does not open the log", None)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The state of the key that signs, in words.
+/// The state of a key that signs, in words.
 enum Signer {
     Known(&'static str),
-    /// One that does not sign for the log.
+    /// A key that does not sign for the log, or none.
     Amiss(String),
 }
 
@@ -170,6 +200,17 @@ fn signing_key(reader: &Reader) -> Result<Signer, Failure> {
         ),
         _ => Signer::Known("the one certified last"),
     })
+}
+
+fn witness_key(reader: &Reader) -> Result<Signer, Failure> {
+    let fault = reader.witness_fault()?;
+    Ok(fault.map_or(Signer::Known(WITNESS_NAMED), Signer::Amiss))
+}
+
+/// Returns the fault of a witness key that is missing, which shows without the root key.
+fn witness_missing(args: &KeysStatus) -> Result<Option<Signer>, Failure> {
+    let missing = Reader::witness_missing(&LogLocation::new(&args.dir, None))?;
+    Ok(missing.map(Signer::Amiss))
 }
 
 fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
@@ -201,6 +242,7 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
                 .clone()
                 .unwrap_or_else(|| "unknown without the root key".to_owned()),
         ),
+        ("witness file", witness_file(document)),
         (
             "root key",
             format!("{}: {}{others}", document.root_key_file, document.root_key),
@@ -209,4 +251,13 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
     rows.iter()
         .filter(|(_, value)| !value.is_empty())
         .try_for_each(|(name, value)| output.line(&format!("{name:<13} {value}")))
+}
+
+/// Returns the state of `keys/witness.key` in words; nothing in a log that has none.
+fn witness_file(document: &KeysDocument) -> String {
+    match (&document.witness_key, &document.witness_key_file) {
+        (None, _) => String::new(),
+        (Some(_), None) => "keys/witness.key: unknown without the root key".to_owned(),
+        (Some(_), Some(said)) => format!("keys/witness.key: {said}"),
+    }
 }

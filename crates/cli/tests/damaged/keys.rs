@@ -75,6 +75,51 @@ fn a_log_for_which_nobody_can_sign_is_damaged() {
     );
 }
 
+/// `keys status` printed the witness key and did not say that its file was missing, without which no
+/// command writes to the log. It names the file, the consequence and the remedy, with the root key and
+/// without it.
+#[test]
+fn a_missing_witness_key_is_named_with_what_it_prevents() {
+    let place = Place::new();
+    let status = ["keys", "status", "audit"];
+    let remove = |log: &Path| fs::remove_file(log.join("keys/witness.key")).unwrap();
+    let is_named = |output: &str| {
+        for words in [
+            "keys/witness.key",
+            "is missing: the log is read and verified as before",
+            "no command writes to it",
+            "put this file alone back from any backup of this log",
+        ] {
+            assert!(output.contains(words), "{words}: {output}");
+        }
+    };
+    place.changed(remove, |place| {
+        is_named(&place.run(&status, 3, "").0);
+        let (output, _) = place.run(&["keys", "status", "audit", "--json"], 3, "");
+        let document: serde_json::Value = serde_json::from_str(&output).unwrap();
+        let fault = document["witness_key_file"].as_str().unwrap();
+        assert!(fault.starts_with("is missing: "), "{fault}");
+        // Whoever only reads the log has a copy without the key, and need not have the root key.
+        fs::rename(place.path("audit.key"), place.path("elsewhere")).unwrap();
+        is_named(&place.run(&status, 0, "").0);
+        fs::rename(place.path("elsewhere"), place.path("audit.key")).unwrap();
+        let (_, error) = place.run(&["append", "audit"], 3, "");
+        assert!(error.contains("keys/witness.key: is missing"), "{error}");
+    });
+    let other = |log: &Path| {
+        let signing = fs::read(log.join("keys/signing.key")).unwrap();
+        fs::write(log.join("keys/witness.key"), signing).unwrap();
+    };
+    place.changed(other, |place| {
+        let (output, _) = place.run(&status, 3, "");
+        let words = "keys/witness.key: is not the key that probity.toml names";
+        assert!(output.contains(words), "{output}");
+    });
+    let (output, _) = place.run(&status, 0, "");
+    let words = "keys/witness.key: the key that probity.toml names";
+    assert!(output.contains(words), "{output}");
+}
+
 /// The last frame was damaged, and beside the fault the report said that its bytes were no frame and never noted as durable. Neither was true.
 #[test]
 fn of_a_damaged_tail_no_more_is_said_than_is_known() {

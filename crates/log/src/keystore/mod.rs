@@ -420,7 +420,8 @@ impl Witness {
         let fault = match self {
             Self::Key(_) => return None,
             Self::Missing => {
-                "is missing; witnesses know the log by this key, and no other can stand in for it"
+                "is missing: the log is read and verified as before, and no command writes to it, for witnesses know it by this key \
+                 and no other can replace it"
             }
             Self::Wrong => "is not the key that probity.toml names",
         };

@@ -1,12 +1,11 @@
 //! Reads stored files of any kind: a folder, a link or a file of any length is a fault in the
 //! report, and never stops a verification.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::LogError;
 use crate::files::Files;
-pub(super) use crate::files::is_strange;
+pub(super) use crate::files::{is_strange, is_there};
 use crate::storage::File;
 
 /// The content at the path of an expected file.
@@ -45,18 +44,6 @@ pub(super) fn open(files: &Files, path: &str) -> Result<Option<Arc<dyn File>>, L
     match files.open_read(path) {
         Err(error) if is_strange(&error) => Ok(None),
         opened => opened,
-    }
-}
-
-/// Returns whether there is anything at `path`, a file or not.
-pub(super) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
-    match files.open_read(path) {
-        Err(error) if is_strange(&error) => Ok(true),
-        // Without permission to look, nothing can be called missing.
-        Err(LogError::Storage { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-            Ok(true)
-        }
-        opened => opened.map(|file| file.is_some()),
     }
 }
 
