@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_format::content::Closed;
 use probity_format::limits::ENTRY_PROOF_BYTES_MAX;
-use probity_format::proof::{EntryProof, EntryProofError, Proved};
+use probity_format::proof::{EntryProof, EntryProofError, Proved, Signers};
+use probity_format::stream::StreamName;
 use probity_format::{DecodeError, Entry, Timestamp};
 use serde::Serialize;
 
@@ -45,6 +46,10 @@ struct Holds<'a> {
     subjects_hidden: usize,
     checkpoint: CheckpointForm<'a>,
     signed_by: String,
+    /// The frame of the journal that certifies that key; `None` in a log of version 2.
+    certified: Option<CertifiedIn>,
+    /// The key of `--key`, from which certificates lead to the one that signed.
+    key_given: String,
     /// The journal's head that shows the key's certificate; `None` in a log of version 2.
     journal: Option<CheckpointForm<'a>>,
     /// Size of the kept journal head, which is that one or an earlier one.
@@ -55,6 +60,27 @@ struct Holds<'a> {
     /// The key with which the chain of keys ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     chain_end: Option<String>,
+}
+
+/// The frame of the journal that certifies a key, and its time according to the log.
+#[derive(Serialize)]
+struct CertifiedIn {
+    frame: u64,
+    time: String,
+}
+
+impl CertifiedIn {
+    /// The certificate of the key that signed the checkpoint of `proof`.
+    fn of(proof: &EntryProof) -> Option<Self> {
+        let Signers::Certified(certified) = &proof.signers else {
+            return None;
+        };
+        let record = &certified.certificate.record;
+        Some(Self {
+            frame: record.frame,
+            time: time(record.time_max),
+        })
+    }
 }
 
 /// The witness that vouches for the journal, and the time of its cosignature.
@@ -87,9 +113,9 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
             EntryProofError::Form(DecodeError::new("entry proof", offset, "is not text"))
         })
         .and_then(EntryProof::parse)
-        .and_then(|proof| proof.check_with(&given.trust()));
+        .and_then(|proof| Ok((proof.check_with(&given.trust())?, CertifiedIn::of(&proof))));
     let mut output = Output::new();
-    let proved = match proved {
+    let (proved, certified) = match proved {
         Ok(proved) => proved,
         Err(error) => return tell(args, refusal(&error), output),
     };
@@ -97,9 +123,11 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
         .entry()
         .map_err(|error| Failure::new("the entry cannot be read").because(error))?;
     if args.json {
-        output.json(&document(args, Ok(Holds::new(&proved, &entry, &given))))?;
+        let holds = Holds::new((&proved, certified), &entry, &given);
+        output.json(&document(args, Ok(holds)))?;
     } else {
         print(&proved, &entry, &mut output)?;
+        print_keys((&proved, certified), &given, &mut output)?;
         print_vouching(&proved, &given, &mut output)?;
     }
     output.flush()?;
@@ -258,7 +286,11 @@ fn document<'a>(args: &CheckProof, result: Result<Holds<'a>, &'a Refused>) -> Do
 }
 
 impl<'a> Holds<'a> {
-    fn new(proved: &'a Proved, entry: &'a Entry<'a>, given: &Given) -> Self {
+    fn new(
+        (proved, certified): (&'a Proved, Option<CertifiedIn>),
+        entry: &'a Entry<'a>,
+        given: &Given,
+    ) -> Self {
         Self {
             log: &proved.log,
             stream: proved.stream.as_str(),
@@ -281,6 +313,8 @@ impl<'a> Holds<'a> {
             subjects_hidden: proved.closed.subjects,
             checkpoint: CheckpointForm::new(&proved.checkpoint),
             signed_by: proved.signer.encode(),
+            certified,
+            key_given: given.key().encode(),
             journal: proved.journal.as_ref().map(CheckpointForm::new),
             kept_journal_size: proved.kept,
             cosigned: given
@@ -318,6 +352,41 @@ fn moment(seconds: u64) -> String {
     let nanoseconds = i64::try_from(seconds).ok();
     let nanoseconds = nanoseconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
     nanoseconds.map_or_else(|| format!("{seconds} s since 1970"), time)
+}
+
+/// Prints which key signed, since when it is certified, and from which given key certificates lead to
+/// it. Where nothing else was given, a thief of that key could have made the proof.
+fn print_keys(
+    (proved, certified): (&Proved, Option<CertifiedIn>),
+    given: &Given,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    output.line(&format!("signed by  {}", proved.signer.encode()))?;
+    if let Some(CertifiedIn { frame, time }) = certified {
+        output.line(&format!(
+            "certified  in journal frame {frame}, at {time} by the clock of the log"
+        ))?;
+    }
+    let key = given.key();
+    let witness = format!("{}/streams/{}", proved.log, StreamName::JOURNAL);
+    let relation = if key.key() == proved.signer.key() {
+        "the key that signed"
+    } else if key.name() == witness {
+        "the witness key, which certifies no key"
+    } else {
+        "certificates lead from it to the key that signed"
+    };
+    let limit = if given.is_key_alone() {
+        "; later key changes are not covered"
+    } else {
+        ""
+    };
+    output.line(&format!("key given  {}: {relation}{limit}", key.encode()))?;
+    if let Some(head) = &proved.journal {
+        let (size, root) = (head.size(), head.root());
+        output.line(&format!("journal    size {size}, root {root}"))?;
+    }
+    Ok(())
 }
 
 /// Prints the chain, the cosignature and the kept head that the proof was compared with, and the
@@ -409,13 +478,6 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
                 checkpoint.size(),
                 checkpoint.root()
             ),
-        ),
-        ("signed by", proved.signer.encode()),
-        (
-            "journal",
-            proved.journal.as_ref().map_or_else(String::new, |head| {
-                format!("size {}, root {}", head.size(), head.root())
-            }),
         ),
     ];
     rows.iter()

@@ -113,6 +113,19 @@ impl Given {
         }
     }
 
+    /// Returns the key that was given with `--key`.
+    pub(super) const fn key(&self) -> &VerifierKey {
+        &self.key
+    }
+
+    /// Returns whether nothing but the key was given: then nothing shows whether it was replaced.
+    pub(super) const fn is_key_alone(&self) -> bool {
+        self.chain.is_none()
+            && self.witness.is_none()
+            && self.journal.is_none()
+            && self.stream.is_none()
+    }
+
     /// Returns the kept head under which the proof stands. For the journal's own entries a head of
     /// the journal serves too.
     pub(super) fn stands_under(&self, proved: &Proved) -> Option<&KeptHead> {
