@@ -1,8 +1,10 @@
 //! The log, as its users call it. Tests that start themselves again, or watch their process, are programs of their own.
 
+mod altered_proofs;
 mod disk;
 mod forgery;
 mod idempotency;
+mod idempotency_damage;
 mod journal;
 mod moved;
 mod older;
