@@ -191,7 +191,7 @@ pub(crate) const KINDS: [Said; 30] = [
         "other-log",
         "The database belongs to a log that this server does not write",
         StatusCode::CONFLICT,
-        "nothing was changed; serve it with the log that tells of it. Where that is gone for good, or this is a copy of another database: probity disguise separate --log NEW. Where none ever told of it: probity disguise begin-log --log DIR",
+        "nothing was changed; serve it with the log that records its operations. Where that log is gone for good, or this is a copy of another database: probity disguise separate --log NEW. Where it never had a log: probity disguise begin-log --log DIR",
     ),
     said(
         Kind::Slow,

@@ -341,7 +341,7 @@ fn a_copy_has_a_log_of_its_own_and_is_no_backup_of_itself() {
     assert!(refused.contains("would be missing there"), "{refused}");
     let (_, refused) = place.run(&[&separate[..], &["--log", "audit"]].concat(), 1);
     assert!(
-        refused.contains("has operations of this database already"),
+        refused.contains("records the operations on this database already"),
         "{refused}"
     );
     let backup = place.path("backup.db");
@@ -354,7 +354,7 @@ fn a_copy_has_a_log_of_its_own_and_is_no_backup_of_itself() {
     // Nor is it made another one in a log that it had before.
     let (_, refused) = place.run(&["disguise", "separate", "--log", "audit"], 1);
     assert!(
-        refused.contains("has operations of this database already"),
+        refused.contains("records the operations on this database already"),
         "{refused}"
     );
     let holder = ["--user", "19", "--credential", "19.pw"];

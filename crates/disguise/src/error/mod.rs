@@ -215,12 +215,12 @@ pub enum Error {
     /// Operations of the database were done without a log, and nothing says that the one at hand is its
     /// first: the database may be a backup of one that another log tells of since.
     #[error(
-        "operations were done in this database without a log, and nothing says that this log is the one of what is done since: it may be a backup of a database that is recorded in another log"
+        "operations were done on this database without a log, and nothing shows that this log is its first: the database may be a backup of one whose operations another log records"
     )]
     UnsaidLog,
     /// A database is to be made another one in the log that tells of it.
     #[error(
-        "the log has operations of this database already, and would not distinguish the new one from a backup of it"
+        "the log records the operations on this database already, and could not distinguish the new one from a backup of it"
     )]
     SameLog,
     /// A database is to be made another one in a log that may be the one that tells of it, or of what

@@ -165,8 +165,8 @@ pub struct Separate {
 
 /// Notes the log of a database in which something was done without any.
 ///
-/// A backup of a database that was told of in no log looks the same whichever log tells of it since, so that no command takes the first one
-/// that is named. Say here which one it is, where no log ever told of the database; where one does, replay that one instead.
+/// A backup from before the first log looks the same whether the database has a log since or not. So no command takes the first log that
+/// is named. Name it here where the database never had a log; where it has one, replay that one instead.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise begin-log --db sqlite:app.db --log audit")]

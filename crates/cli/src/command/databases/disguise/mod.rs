@@ -275,7 +275,7 @@ const fn remedy_of_recording(error: &Error) -> Option<&'static str> {
             "where the log that has the operations of the database is there, name it once before: probity disguise begin-log --log DIR; otherwise make a log with a key of its own: probity init NEW, then separate --log NEW; nothing was changed",
         ),
         Error::UnsaidLog => Some(
-            "where this is a backup of a database that a log tells of, replay that log: probity disguise replay --log DIR; where none ever did, say so: probity disguise begin-log --log DIR; nothing was changed",
+            "where this is a backup of a database that had a log, replay that log: probity disguise replay --log DIR; where it never had one, name its first: probity disguise begin-log --log DIR; nothing was changed",
         ),
         Error::OtherLog => Some(
             "name that log with --log; if it is lost, or this is a copy of another database, give this one an identity and a log of its own: probity disguise separate --log NEW; nothing was changed",

@@ -63,7 +63,7 @@ struct MissedForm<'a> {
 pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
     let Some(dir) = args.entry.log.log.as_deref() else {
         return Err(Failure::usage("nothing says what was done")
-            .remedy("name the log that tells of it with --log DIR"));
+            .remedy("name the log of this database with --log DIR"));
     };
     let mut engine = opened(args, environment)?;
     at_share(&mut engine, args.pace.share);

@@ -35,7 +35,7 @@ pub(super) fn begin_log(args: &BeginLog, environment: &Environment) -> Result<St
         let begun = true;
         output.json(&BegunForm { begun, entry })?;
     } else {
-        output.line("this log tells of the database from now on")?;
+        output.line("this log records the operations on this database from now on")?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
