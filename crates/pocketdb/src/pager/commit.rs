@@ -35,6 +35,8 @@ pub(crate) struct Root<S: SecureStore> {
     pub(super) writes: u64,
     /// Epoch and sequence number in the last record.
     pub(super) noted: (u64, u64),
+    /// True until this opening programs a page: until then its records have the numbers noted.
+    pub(super) keeps_noted: bool,
 }
 
 impl<S: SecureStore> Root<S> {
@@ -62,11 +64,29 @@ impl<S: SecureStore> Root<S> {
         epoch
     }
 
+    /// Returns the epoch and the sequence number that a record with these next ones has.
+    ///
+    /// An opening that programmed no page notes none: with further ones, pages that another opening of an
+    /// older copy programmed would look like older ones.
+    pub(super) fn numbers_to_note(&self, epoch: u64, next: u64) -> (u64, u64) {
+        if self.keeps_noted {
+            self.noted
+        } else {
+            (epoch, next)
+        }
+    }
+
     /// Writes a record that refers to nothing new.
     fn write(&mut self, record: &RootRecord) -> Result<()> {
-        write_record(&mut self.secure, &mut self.seal, record)?;
+        let numbers = self.numbers_to_note(record.epoch, record.buffer_next);
+        let written = RootRecord {
+            epoch: numbers.0,
+            buffer_next: numbers.1,
+            ..*record
+        };
+        write_record(&mut self.secure, &mut self.seal, &written)?;
         self.writes += 1;
-        self.noted = (record.epoch, record.buffer_next);
+        self.noted = numbers;
         self.committed = *record;
         Ok(())
     }
@@ -93,6 +113,8 @@ impl<S: SecureStore> Root<S> {
         if near(epoch, noted_epoch) && near(next, noted_next) {
             return Ok(());
         }
+        // A page is about to be programmed.
+        self.keeps_noted = false;
         // The record commits nothing else: a transaction or an attempt is in progress.
         let record = RootRecord {
             sequence: self.committed.sequence + 1,

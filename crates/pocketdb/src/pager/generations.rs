@@ -37,8 +37,12 @@ impl<S: SecureStore> Root<S> {
         Ok(self.secure.sync()?)
     }
 
-    /// Creates the keys of the next generation.
-    pub(crate) fn begin_generation(&mut self) -> Result<Level> {
+    /// Creates the keys of the next generation; `next` is the sequence number of the next page of the
+    /// buffer. Returns the generation and its first sequence number.
+    ///
+    /// Its first numbers are those that the record will have: no page has them yet, and every later
+    /// page has them or higher ones.
+    pub(crate) fn begin_generation(&mut self, next: u64) -> Result<(Level, u64)> {
         let state = self.committed.part;
         let free = all_sides().find(|&side| !state.is_in_use(side));
         let side = free.ok_or(Error::Root("has no room for another part"))?;
@@ -47,17 +51,19 @@ impl<S: SecureStore> Root<S> {
         if *chain == [0; 32] {
             return Err(Error::Root("is damaged"));
         }
-        let [next, chain] = next_secrets(&chain);
-        write_generation(&mut self.secure, side, &next)?;
+        let [secret, chain] = next_secrets(&chain);
+        write_generation(&mut self.secure, side, &secret)?;
         // Without the previous secret these keys cannot be derived again once they are destroyed.
         write_chain(&mut self.secure, &chain)?;
         self.pending = self.pending.max(Pending::Entries);
-        self.seal.set_side(side, Some(&next));
-        Ok(Level {
+        self.seal.set_side(side, Some(&secret));
+        let (since, since_sequence) = self.numbers_to_note(self.committed.epoch, next);
+        let level = Level {
             side,
-            since: self.committed.epoch,
+            since,
             ..Level::default()
-        })
+        };
+        Ok((level, since_sequence))
     }
 
     /// Returns the side of the part being built.

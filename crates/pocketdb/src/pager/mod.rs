@@ -136,6 +136,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             flash,
             root: Root {
                 noted: (committed.epoch, committed.buffer_next),
+                keeps_noted: false,
                 structure: Structure::default(),
                 places: Places::default(),
                 pending: Pending::Nothing,

@@ -59,7 +59,8 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             self.root.seal.seal_anew(origin.since.unwrap_or(first));
         }
         self.root.fill_ring()?;
-        // They are noted before the first page is programmed, being far from those noted.
+        // They are noted before the first page is programmed, being far from those noted, and not before.
+        self.root.keeps_noted = true;
         let more = u64::from(self.root.secure.random()?);
         self.root.committed.epoch = first.epoch + more;
         self.root.committed.buffer_next = first.sequence + more;

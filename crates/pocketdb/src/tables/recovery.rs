@@ -172,8 +172,8 @@ mod tests {
                 .pager
                 .window
                 .continue_with(store.tables.base.pager.window.next() + far);
-            let record = store.tables.base.pager.next_record().unwrap();
-            store.tables.base.pager.root.finish(&record).unwrap();
+            let next = store.tables.base.pager.window.next();
+            store.tables.base.pager.root.keep_numbers(next).unwrap();
             store = reopen(store);
             if opening % 40 == 39 {
                 insert(&mut store, rows);

@@ -256,10 +256,8 @@ fn begin_part<F: Nand, S: SecureStore>(base: &mut Base<F, S>, kept: usize) -> Re
     let (next, since_sequence) = if state.next.since > 0 {
         (state.next, state.since_sequence)
     } else {
-        (
-            base.pager.root.begin_generation()?,
-            base.pager.window.next(),
-        )
+        let next = base.pager.window.next();
+        base.pager.root.begin_generation(next)?
     };
     let side = Side::new(next.side);
     base.pager.root.disown_side(side)?;
