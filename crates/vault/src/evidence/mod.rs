@@ -61,7 +61,12 @@ impl Moment {
 
     /// Parses two lines of a note; returns `None` for anything else.
     fn parse(state: &str, time: &str) -> Option<Self> {
-        let state = state.strip_prefix("state ")?.parse().ok()?;
+        let text = state.strip_prefix("state ")?;
+        let state: u64 = text.parse().ok()?;
+        // Each number is written in one way.
+        if state.to_string() != text {
+            return None;
+        }
         let time = time.strip_prefix("time ")?.to_owned();
         parse_time(&time).is_ok().then_some(Self { state, time })
     }

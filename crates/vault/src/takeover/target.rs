@@ -90,7 +90,7 @@ impl Target {
             (Form::Real, _, Found::Real(number)) => Some(Value::Real(*number)),
             // An integer beside a real number is compared exactly where its row is looked up.
             (Form::Integer | Form::Boolean | Form::Real, Value::Text(text), _) => {
-                text.parse().ok().map(Value::Integer)
+                integer_of(text).map(Value::Integer)
             }
             (Form::Decimal | Form::Text, Value::Integer(_), Found::Int(_)) => {
                 Some(Value::Text(text))
@@ -106,6 +106,12 @@ impl Target {
             what: format!("{}.{} has no such value", self.table, self.column),
         }
     }
+}
+
+/// Returns the integer whose text is exactly this one: `05` and `+5` are texts that no integer has.
+fn integer_of(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// Returns the integer that a real number is.

@@ -403,7 +403,8 @@ fn a_key_between_two_types_takes_exact_values() {
 }
 
 /// An integer that refers to a column of real numbers became the nearest one of these, and its row was
-/// found where the other database finds none. The key is named for it.
+/// found where the other database finds none; a text that an integer is read from, as '05', became the
+/// integer, and its own letters were gone. The key is named for both.
 #[test]
 fn a_key_between_two_types_refuses_values_that_are_not_exact() {
     let next = "9007199254740993";
@@ -434,6 +435,10 @@ fn a_key_between_two_types_refuses_values_that_are_not_exact() {
         ("INTEGER", "REAL", "2", "2.5", none),
         ("INTEGER", "REAL", "5", "9223372036854775808.0", none),
         ("INTEGER", "TEXT", "2", "'x'", none),
+        ("INTEGER", "TEXT", "5", "'05'", none),
+        ("INTEGER", "TEXT", "5", "'+5'", none),
+        ("INTEGER", "TEXT", "0", "'-0'", none),
+        ("REAL", "TEXT", "5.0", "'05'", none),
         ("TEXT", "INTEGER", "'2'", "3", "a has no row 3"),
         ("TEXT", "REAL", "'2.0'", "2", none),
         // Such columns convert nothing: the number 2 is not the text '2'.
