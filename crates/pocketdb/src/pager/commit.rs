@@ -9,6 +9,7 @@ use crate::pager::recovery::NUMBERS_PER_OPENING;
 use crate::pager::ring::{is_full, write_record};
 use crate::pager::root::{RootRecord, SecureStore, read_bad, write_bad};
 use crate::pager::seal::Seal;
+use crate::pager::secrets::ChainSlot;
 
 /// The changes of the secure store that must be synced before a record refers to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +38,8 @@ pub(crate) struct Root<S: SecureStore> {
     pub(super) noted: (u64, u64),
     /// True until this opening programs a page: until then its records have the numbers noted.
     pub(super) keeps_noted: bool,
+    /// Place of the secret from which the next generation's is derived.
+    pub(super) chain: ChainSlot,
 }
 
 impl<S: SecureStore> Root<S> {
@@ -52,8 +55,12 @@ impl<S: SecureStore> Root<S> {
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
+        let begins = self.begins_generation(record);
         self.write(record)?;
         self.seal.turn(record.part.generations());
+        if begins {
+            self.turn_chain()?;
+        }
         Ok(())
     }
 
@@ -79,12 +86,7 @@ impl<S: SecureStore> Root<S> {
     /// Writes a record that refers to nothing new.
     fn write(&mut self, record: &RootRecord) -> Result<()> {
         let numbers = self.numbers_to_note(record.epoch, record.buffer_next);
-        let written = RootRecord {
-            epoch: numbers.0,
-            buffer_next: numbers.1,
-            ..*record
-        };
-        write_record(&mut self.secure, &mut self.seal, &written)?;
+        write_record(&mut self.secure, &mut self.seal, record, numbers)?;
         self.writes += 1;
         self.noted = numbers;
         self.committed = *record;

@@ -10,6 +10,7 @@ use crate::pager::commit::Root;
 use crate::pager::directory::{CHUNK_ENTRIES, NOBODY, TEMPORARY};
 use crate::pager::error::Result;
 use crate::pager::flash::BLOCK_PAGES;
+use crate::pager::generations::keys_code;
 use crate::pager::root::{DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SecureStore};
 use crate::pager::side::{Side, side_number};
 
@@ -126,8 +127,26 @@ pub(crate) fn toggle(sum: &mut DirectoryCode, code: DirectoryCode) {
 }
 
 impl<S: SecureStore> Root<S> {
-    /// Computes the code of the directory for `record`, which names the present structure.
+    /// Computes the code of the directory and of the secrets of generations for `record`, which names the
+    /// present structure.
     pub(crate) fn directory_code(
+        &mut self,
+        record: &RootRecord,
+        written: &Written,
+    ) -> Result<DirectoryCode> {
+        let slot = if self.begins_generation(record) {
+            self.chain.other()
+        } else {
+            self.chain
+        };
+        let mut sum = self.entries_code(record, written)?;
+        let keys = keys_code(&mut self.secure, &mut self.seal, &record.part, slot)?;
+        toggle(&mut sum, keys);
+        Ok(sum)
+    }
+
+    /// Computes the code of the entries that `record` counts.
+    pub(crate) fn entries_code(
         &mut self,
         record: &RootRecord,
         written: &Written,

@@ -23,6 +23,7 @@ pub(crate) mod root;
 pub(crate) mod run;
 pub(crate) mod scratch;
 pub(crate) mod seal;
+pub(crate) mod secrets;
 #[cfg(feature = "std")]
 pub mod secure;
 pub(crate) mod series;
@@ -41,14 +42,13 @@ use crate::pager::commit::{Pending, Root};
 use crate::pager::directory::{Places, Structure, TEMPORARY};
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::pager::generations::keys_code;
 use crate::pager::log::Log;
 use crate::pager::note::{check_closed, write_memory};
 use crate::pager::ring::{read_newest, write_ring};
-use crate::pager::root::{
-    Origin, PartState, RootRecord, SecureStore, format_store, read_head, write_chain,
-    write_generation,
-};
+use crate::pager::root::{Origin, PartState, RootRecord, SecureStore, format_store, read_head};
 use crate::pager::seal::{PageIdentity, Seal, Since, first_secrets};
+use crate::pager::secrets::{ChainSlot, write_chain, write_generation};
 use crate::pager::shape::Shape;
 use crate::pager::sort::Effort;
 use crate::pager::usage::Usage;
@@ -137,6 +137,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             root: Root {
                 noted: (committed.epoch, committed.buffer_next),
                 keeps_noted: false,
+                chain: ChainSlot::default(),
                 structure: Structure::default(),
                 places: Places::default(),
                 pending: Pending::Nothing,
@@ -298,9 +299,10 @@ pub(crate) fn prepare(
     let [secret, first, chain] = first_secrets(secret);
     let mut seal = Box::new(Seal::new(&secret, Since::default()));
     write_generation(secure, 0, &first)?;
-    write_chain(secure, &chain)?;
+    write_chain(secure, ChainSlot::First, &chain)?;
     let mut record = RootRecord::empty();
     record.structure.code = seal.root_code(&[]);
+    record.directory = keys_code(secure, &mut seal, &record.part, ChainSlot::First)?;
     write_ring(secure, &mut seal, record)?;
     Usage {
         memory_given: memory as u64,

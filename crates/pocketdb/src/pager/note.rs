@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 
 use crate::pager::bytes::{part, put, take, u64_at};
 use crate::pager::error::{Error, Result};
-use crate::pager::root::{RECORDS_AT, SecureStore, read_head};
+use crate::pager::root::{SecureStore, read_head};
 use crate::pager::seal::{MAC_BYTES, Seal, Since};
 use crate::pager::usage::Usage;
 
@@ -23,7 +23,9 @@ const END_AT: usize = CODE_AT + MAC_BYTES;
 const NOTE_BYTES: usize = END_AT + 1;
 /// The last byte of a note.
 const END: u8 = 0xA5;
-const _: () = assert!(MEMORY_AT + NOTE_BYTES <= CLOSED_AT && CLOSED_AT + NOTE_BYTES <= RECORDS_AT);
+const _: () = assert!(MEMORY_AT + NOTE_BYTES <= CLOSED_AT);
+/// Place of both notes.
+pub(crate) const NOTES: core::ops::Range<usize> = MEMORY_AT..CLOSED_AT + NOTE_BYTES;
 
 /// Words before a number, for its code.
 const MEMORY: [u8; 8] = *b"memory  ";

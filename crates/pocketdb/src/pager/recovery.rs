@@ -4,8 +4,9 @@ use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState};
-use crate::pager::root::{Level, Origin, SecureStore, raise_format, read_chain};
+use crate::pager::root::{Level, Origin, SecureStore, raise_format};
 use crate::pager::seal::{Sealed, Since};
+use crate::pager::secrets::read_chain;
 use crate::pager::side::Side;
 
 /// Least number of numbers that every opening skips after those last recorded.
@@ -29,8 +30,8 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Continues after all pages of an earlier opening; the shapes of all owners are known.
     ///
-    /// A store of an earlier format is raised here, behind the first record with the code of the
-    /// directory. No page is sealed before that.
+    /// A store of an earlier format is raised here, behind the first record with all codes. No page is
+    /// sealed before that.
     pub(crate) fn continue_behind(&mut self, origin: Origin) -> Result<()> {
         self.mark_blocks()?;
         self.waiting().reload()?;
@@ -53,7 +54,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         // that another opening of an older copy programmed would look like older ones.
         let record = self.next_record()?;
         self.root.finish(&record)?;
-        if !origin.is_counted {
+        if !origin.is_bound {
             let since = origin.since.is_none().then_some(first);
             raise_format(&mut self.root.secure, since)?;
             self.root.seal.seal_anew(origin.since.unwrap_or(first));
@@ -151,7 +152,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         if self.flash.read(page, 0, bytes)? == PageState::Erased {
             return Ok(false);
         }
-        let chain = read_chain(&mut self.root.secure)?;
+        let chain = read_chain(&mut self.root.secure, self.root.chain)?;
         let noted = self.root.noted;
         let (number, first, noted) =
             match self.root.seal.number_of(page, bytes, &chain, generations) {

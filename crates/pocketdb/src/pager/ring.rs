@@ -14,13 +14,16 @@ const FULL_FROM: u64 = RECORD_SLOTS as u64;
 /// Offset behind the ring.
 pub(crate) const RING_END: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
 
-/// Makes `record` the state of the database; this single write is the commit.
+/// Makes `record` the state of the database, with these numbers for its own epoch and sequence number of
+/// the buffer; this single write is the commit.
+#[inline(never)] // The bytes take no stack of what comes behind a commit.
 pub(crate) fn write_record(
     store: &mut impl SecureStore,
     seal: &mut Seal,
     record: &RootRecord,
+    numbers: (u64, u64),
 ) -> Result<()> {
-    put_record(store, seal, record)?;
+    put_record(store, seal, record, numbers)?;
     Ok(store.sync()?)
 }
 
@@ -32,7 +35,7 @@ pub(crate) fn write_ring(
 ) -> Result<()> {
     while !is_full(&record) {
         record.sequence += 1;
-        put_record(store, seal, &record)?;
+        put_record(store, seal, &record, (record.epoch, record.buffer_next))?;
     }
     Ok(store.sync()?)
 }
@@ -64,9 +67,14 @@ pub(crate) fn begins_full(bytes: &[u8]) -> bool {
     crate::pager::bytes::u64_at(bytes, RECORDS_AT) >= FULL_FROM
 }
 
-fn put_record(store: &mut impl SecureStore, seal: &mut Seal, record: &RootRecord) -> Result<()> {
+fn put_record(
+    store: &mut impl SecureStore,
+    seal: &mut Seal,
+    record: &RootRecord,
+    numbers: (u64, u64),
+) -> Result<()> {
     let mut bytes = [0u8; ROOT_RECORD_BYTES];
-    record.encode(&mut bytes);
+    record.encode(numbers, &mut bytes);
     let body = part(&bytes, 0, ROOT_RECORD_BYTES - MAC_BYTES);
     let code = seal.root_code(body);
     put(&mut bytes, ROOT_RECORD_BYTES - MAC_BYTES, &code);

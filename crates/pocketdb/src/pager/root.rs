@@ -16,13 +16,16 @@ use crate::pager::directory_code::{DIRECTORY_CODE_BYTES, DirectoryCode};
 use crate::pager::error::{Error, Result, SecureStoreError};
 use crate::pager::ring::{RING_END, is_ring};
 use crate::pager::seal::{Generations, MAC_BYTES, Seal, Since};
+use crate::pager::secrets::SECRET_BYTES;
 use crate::pager::side::SIDES;
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; increased when their bytes change.
-pub const FORMAT: u16 = 8;
-/// The format before, whose records have no code of the directory; the first opening raises it.
+pub const FORMAT: u16 = 9;
+/// The format before, whose records bind no secret of generations; the first opening raises it.
+const FORMAT_UNBOUND: u16 = 8;
+/// The format before that, whose records have no code of the directory.
 const FORMAT_UNCOUNTED: u16 = 7;
 /// The oldest format that is read, whose pages are sealed in another form.
 const FORMAT_OLDEST: u16 = 6;
@@ -32,13 +35,6 @@ const MAGIC_BITS_CHANGED: u32 = 8;
 const FORMAT_AT: usize = 8;
 /// Offset of the first numbers of pages that are sealed in the present form.
 const SINCE_AT: usize = 48;
-/// Offset of the generations' secrets, one for each side; zeros if there is none.
-const GENERATIONS_AT: usize = 208;
-/// Offset of the secret from which the next generation's is derived.
-const CHAIN_AT: usize = GENERATIONS_AT + SIDES * SECRET_BYTES;
-/// Length of a secret in bytes.
-const SECRET_BYTES: usize = 32;
-const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
 /// Offset of the records.
 pub(crate) const RECORDS_AT: usize = 512;
 /// Offset of the two copies of the structure.
@@ -322,10 +318,12 @@ impl RootRecord {
             .map_or(0, |state| state.units)
     }
 
-    pub(crate) fn encode(&self, out: &mut [u8]) {
+    /// Encodes the record with `epoch` and `next` in the place of its own epoch and sequence number of the
+    /// buffer.
+    pub(crate) fn encode(&self, (epoch, next): (u64, u64), out: &mut [u8]) {
         put(out, 0, &self.sequence.to_le_bytes());
-        put(out, 8, &self.epoch.to_le_bytes());
-        put(out, 16, &self.buffer_next.to_le_bytes());
+        put(out, 8, &epoch.to_le_bytes());
+        put(out, 16, &next.to_le_bytes());
         put(out, 24, &self.buffer_start.to_le_bytes());
         put(out, 32, &self.tail.sequence.to_le_bytes());
         put(out, 40, &self.tail.code);
@@ -427,6 +425,8 @@ pub(crate) struct Origin {
     pub(crate) since: Option<Since>,
     /// `true` if the records have a code of the directory.
     pub(crate) is_counted: bool,
+    /// `true` if the records bind the secrets of generations, and the format says so whole.
+    pub(crate) is_bound: bool,
 }
 
 /// Reads the head.
@@ -447,10 +447,12 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
         epoch: u64_at(&*head, SINCE_AT),
         sequence: u64_at(&*head, SINCE_AT + 8),
     };
-    let (since, is_counted) = match format {
-        FORMAT if is_raised(check, FORMAT, &[0, !FORMAT_UNCOUNTED]) => (Some(since), true),
-        FORMAT_UNCOUNTED if is_raised(check, FORMAT_UNCOUNTED, &[0]) => (Some(since), false),
-        FORMAT_OLDEST if check == 0 => (None, false),
+    let before = [0, !FORMAT_UNCOUNTED, !FORMAT_UNBOUND];
+    let since = match format {
+        FORMAT if is_raised(check, FORMAT, &before) => Some(since),
+        FORMAT_UNBOUND if is_raised(check, FORMAT_UNBOUND, &before[..2]) => Some(since),
+        FORMAT_UNCOUNTED if is_raised(check, FORMAT_UNCOUNTED, &before[..1]) => Some(since),
+        FORMAT_OLDEST if check == 0 => None,
         format if format > FORMAT && check == !format => return Err(Error::NewerFormat(format)),
         format if format < FORMAT_OLDEST && check == 0 => {
             let what = "has a format that this program no longer reads";
@@ -461,7 +463,11 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     Ok(Head {
         blocks: u32_at(&*head, 12),
         secret: Zeroizing::new(take(&*head, 16)),
-        origin: Origin { since, is_counted },
+        origin: Origin {
+            since,
+            is_counted: format >= FORMAT_UNBOUND,
+            is_bound: format == FORMAT && check == !FORMAT,
+        },
     })
 }
 
@@ -490,7 +496,7 @@ fn is_raised(check: u16, format: u16, before: &[u16]) -> bool {
     check == !format || before.iter().any(torn)
 }
 
-/// Raises a store of an earlier format, whose newest record has the code of the directory. With
+/// Raises a store of an earlier format, whose newest record has all codes. With
 /// `since` these numbers are written first: they are ignored until the format is written, and an
 /// opening that finds the old format writes them again.
 pub(crate) fn raise_format(store: &mut impl SecureStore, since: Option<Since>) -> Result<()> {
@@ -503,39 +509,6 @@ pub(crate) fn raise_format(store: &mut impl SecureStore, since: Option<Since>) -
     }
     store.write(FORMAT_AT, &format_bytes())?;
     Ok(store.sync()?)
-}
-
-/// Returns the secret of the generation of `side`; `None` once it was destroyed.
-pub(crate) fn read_generation(
-    store: &mut impl SecureStore,
-    side: u8,
-) -> Result<Option<Zeroizing<[u8; 32]>>> {
-    let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
-    let at = GENERATIONS_AT + usize::from(side) * SECRET_BYTES;
-    store.read(at, &mut *secret)?;
-    Ok((*secret != [0; SECRET_BYTES]).then_some(secret))
-}
-
-/// Writes the secret of the generation of `side`; zeros destroy it.
-pub(crate) fn write_generation(
-    store: &mut impl SecureStore,
-    side: u8,
-    secret: &[u8; SECRET_BYTES],
-) -> Result<()> {
-    let at = GENERATIONS_AT + usize::from(side) * SECRET_BYTES;
-    Ok(store.write(at, secret)?)
-}
-
-/// Returns the secret from which the next generation's is derived.
-pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; SECRET_BYTES]>> {
-    let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
-    store.read(CHAIN_AT, &mut *secret)?;
-    Ok(secret)
-}
-
-/// Replaces the secret from which the next generation's is derived.
-pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
-    Ok(store.write(CHAIN_AT, secret)?)
 }
 
 /// Returns the offset of a copy of the structure.
@@ -588,7 +561,7 @@ mod tests {
             (88, 2),
         ] {
             let mut bytes = [0; ROOT_RECORD_BYTES];
-            record.encode(&mut bytes);
+            record.encode((record.epoch, record.buffer_next), &mut bytes);
             assert_eq!(RootRecord::decode(&bytes), Ok(record));
             put(&mut bytes, at, &[wrong]);
             assert!(

@@ -55,18 +55,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 }
 
 impl<F: Nand, S: SecureStore> Base<F, S> {
-    /// Checks the code of the directory, and clears what attempts without a record left there.
+    /// Checks the code of the directory and of the secrets, and clears what attempts without a record left
+    /// there.
     ///
     /// Records of an earlier format have no code: there the entries are taken as they are, and the
     /// opening's own record vouches for them.
     fn adopt_directory(&mut self, origin: Origin) -> Result<()> {
-        let code = self.committed_code()?;
-        let noted = self.pager.root.committed.directory;
-        if code != noted && (origin.is_counted || noted != DirectoryCode::default()) {
-            return Err(Error::Root("is damaged"));
-        }
-        self.pager.root.committed.directory = code;
-        let written = self.written(self.pager.root.committed.part.tasks);
+        let record = self.pager.root.committed;
+        let written = self.written(record.part.tasks);
+        let entries = self.pager.root.entries_code(&record, &written)?;
+        self.pager.root.adopt_chain(entries, origin)?;
         Ok(self.pager.root.clear_uncounted(&written)?)
     }
 

@@ -18,6 +18,10 @@ const ANSWERS: &str = include_str!("../../testdata/format-6/answers");
 const CHIP_7: &[u8] = include_bytes!("../../testdata/format-7/chip");
 /// Pieces of its secure store.
 const ROOT_7: &[u8] = include_bytes!("../../testdata/format-7/root");
+/// A database of format 8: reorganised once, changed, and with another part begun.
+const CHIP_8: &[u8] = include_bytes!("../../testdata/format-8/chip");
+/// Pieces of its secure store.
+const ROOT_8: &[u8] = include_bytes!("../../testdata/format-8/root");
 const MEMORY: usize = 32_768;
 const BLOCKS: u32 = 40;
 /// A database of three rows in the present format, in whose ring a version before filled ten slots.
@@ -66,13 +70,21 @@ fn image() -> (Simulator, MemoryStore) {
 }
 
 fn image_of(pages: &[u8], root: &[u8]) -> (Simulator, MemoryStore) {
-    let flash = chip(pages, BLOCKS);
+    (chip(pages, BLOCKS), root_of(root))
+}
+
+fn root_of(root: &[u8]) -> MemoryStore {
     let mut secure = MemoryStore::new(STORE_BYTES);
     for (at, bytes) in numbered(root, PIECE_BYTES) {
         let at = usize::try_from(at).unwrap();
         secure.bytes_mut()[at..at + PIECE_BYTES].copy_from_slice(bytes);
     }
-    (flash, secure)
+    secure
+}
+
+/// The database of format 8.
+fn unbound() -> (Simulator, MemoryStore) {
+    (chip(CHIP_8, FEW_BLOCKS), root_of(ROOT_8))
 }
 
 /// The database whose ring is not full.
@@ -139,7 +151,7 @@ fn a_database_of_format_7_gets_the_code_of_its_directory() {
     store.verify().unwrap();
     let (flash, secure) = store.into_parts();
     let head = secure.clone().bytes_mut()[8..12].to_vec();
-    assert_eq!(head, [8, 0, !8, !0]);
+    assert_eq!(head, [9, 0, !9, !0]);
     let mut refused = 0;
     for at in (33_792..STORE_BYTES).step_by(16) {
         let mut changed = secure.clone();
@@ -148,7 +160,7 @@ fn a_database_of_format_7_gets_the_code_of_its_directory() {
         }
         changed.bytes_mut()[at + 5] ^= 4;
         // The format of before does not make such a store readable again.
-        for format in [&head[..], &[7, 0, !7, !0]] {
+        for format in [&head[..], &[8, 0, !8, !0], &[7, 0, !7, !0]] {
             changed.bytes_mut()[8..12].copy_from_slice(format);
             match Store::open(flash.clone(), changed.clone(), MEMORY) {
                 Err(error) => {
@@ -239,6 +251,67 @@ fn a_cut_at_any_write_while_the_ring_is_filled_loses_nothing() {
             let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
             let found = ask(&mut store, "SELECT * FROM people").unwrap();
             assert_eq!(found, FEW_ROWS, "{place}");
+            store.verify().unwrap();
+        }
+    }
+}
+
+const UNBOUND_ROWS: [&str; 3] = ["4|Di|2", "3|Cy|3", "1|Ada|1"];
+
+/// A record of format 8 binds no secret. Such a store opens, and from then on its secrets are bound.
+#[test]
+fn a_store_of_format_8_binds_its_secrets_from_its_first_opening_on() {
+    let (flash, mut secure) = unbound();
+    assert_eq!(secure.bytes_mut()[8..12], [8, 0, !8, !0]);
+    let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+    let query = "SELECT * FROM people";
+    assert_eq!(ask(&mut store, query).unwrap(), UNBOUND_ROWS);
+    let (flash, mut secure) = store.into_parts();
+    assert_eq!(secure.bytes_mut()[8..12], [9, 0, !9, !0]);
+    let in_use = (208..336)
+        .step_by(32)
+        .filter(|&at| secure.clone().bytes_mut()[at..at + 32] != [0; 32]);
+    let places: Vec<usize> = in_use.chain([336]).collect();
+    assert_eq!(places.len(), 3);
+    for at in places {
+        for format in [[9, 0, !9, !0], [8, 0, !8, !0]] {
+            let mut changed = secure.clone();
+            changed.bytes_mut()[at + 31] ^= 1;
+            changed.bytes_mut()[8..12].copy_from_slice(&format);
+            let refused = Store::open(flash.clone(), changed, FEW_MEMORY).err();
+            assert!(
+                matches!(refused, Some(Error::Root(_) | Error::Tampered { .. })),
+                "{at}: {refused:?}"
+            );
+        }
+    }
+    let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+    store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+    store.verify().unwrap();
+    let (flash, secure) = store.into_parts();
+    let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+    assert_eq!(ask(&mut store, query).unwrap(), UNBOUND_ROWS);
+}
+
+#[test]
+fn a_cut_at_any_write_while_secrets_are_bound_loses_nothing() {
+    let writes = |(_, secure): (Simulator, MemoryStore)| secure.writes();
+    let begun = writes(unbound());
+    let opened = Store::open(unbound().0, unbound().1, FEW_MEMORY).unwrap();
+    let whole = writes(opened.into_parts()) - begun;
+    assert!(whole >= 2, "{whole}");
+    for cut in 0..whole {
+        for kept in [0, 1, 2, 3, 9, 200] {
+            let (flash, mut secure) = unbound();
+            secure.plan_cut(cut, kept);
+            let place = format!("write {cut}, {kept} bytes");
+            let secure = Shared::new(secure);
+            let opened = Store::open(flash.clone(), secure.clone(), FEW_MEMORY);
+            assert!(opened.is_err(), "{place}");
+            secure.change(MemoryStore::restore_power);
+            let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+            let found = ask(&mut store, "SELECT * FROM people").unwrap();
+            assert_eq!(found, UNBOUND_ROWS, "{place}");
             store.verify().unwrap();
         }
     }

@@ -27,6 +27,7 @@ mod ring;
 mod script;
 #[cfg(test)]
 mod spill;
+mod splices;
 #[cfg(test)]
 mod stopped;
 #[cfg(test)]

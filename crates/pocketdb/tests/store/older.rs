@@ -201,7 +201,7 @@ fn an_older_root_that_was_opened_beside_its_own_chip_is_refused() {
     }
 }
 
-/// What a copy of a database does without a page of its chip.
+/// Work of a copy of a database that takes no page of its chip.
 type Quiet = (&'static str, fn(&mut Opened));
 
 fn begin(store: &mut Opened, extent: Extent) {

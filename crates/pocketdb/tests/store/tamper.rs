@@ -215,8 +215,9 @@ fn a_flipped_bit_of_the_root_is_damage() {
         match opened.and_then(|mut store| store.verify()) {
             Err(Error::Root(_) | Error::Tampered { .. }) => noticed += 1,
             Err(error) => panic!("bit {bit}: {error}"),
-            // The last number that no page has may be another one.
-            Ok(_) => assert!(bit >= 48 * 8, "bit {bit} of the head"),
+            // A complement of the format before is what a loss of power leaves while the format is
+            // raised. The last number that no page has may be another one.
+            Ok(_) => assert!(bit == 80 || bit >= 48 * 8, "bit {bit} of the head"),
         }
     }
     assert!(noticed > 48 * 8 + 100, "{noticed}");
@@ -224,7 +225,7 @@ fn a_flipped_bit_of_the_root_is_damage() {
 
 /// Places of the secrets of the generations in the secure store, and the one that they come from.
 const GENERATIONS: [std::ops::Range<usize>; 4] = [208..240, 240..272, 272..304, 304..336];
-const CHAIN: std::ops::Range<usize> = 336..368;
+const CHAINS: [std::ops::Range<usize>; 2] = [336..368, 432..464];
 
 #[test]
 fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
@@ -264,7 +265,10 @@ fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
         let known = new_root.bytes_mut()[next].to_vec();
         old_root.bytes_mut()[present.clone()].copy_from_slice(&known);
         let opened = Store::open(old_flash.clone(), old_root.clone(), MEMORY);
-        assert!(matches!(opened.err(), Some(Error::Tampered { .. })));
+        assert!(matches!(
+            opened.err(),
+            Some(Error::Root(_) | Error::Tampered { .. })
+        ));
         old_root.bytes_mut()[present].fill(0);
         let opened = Store::open(old_flash, old_root, MEMORY);
         assert!(matches!(opened.err(), Some(Error::Root(_))));
@@ -287,7 +291,7 @@ fn a_smaller_reorganisation_destroys_the_keys_of_what_it_took_in_and_keeps_the_o
         let mut new_root = secure.clone();
         let new_root = new_root.bytes_mut();
         let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-        let left = GENERATIONS.iter().chain([&CHAIN]);
+        let left = GENERATIONS.iter().chain(&CHAINS);
         let left: Vec<Vec<u8>> = left.map(|at| new_root[at.clone()].to_vec()).collect();
         parts = parts.max(left.iter().filter(|key| !zero(key)).count() - 1);
         for place in &GENERATIONS {

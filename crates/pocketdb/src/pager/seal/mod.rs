@@ -500,6 +500,13 @@ impl Seal {
         RootCode(mac)
     }
 
+    /// Begins the code of the secrets that a record goes with.
+    pub(crate) fn begin_keys_code(&self) -> RootCode {
+        let mut mac = self.root_mac.clone();
+        mac.update(b"keys");
+        RootCode(mac)
+    }
+
     /// Adds the next piece.
     pub(crate) fn add_root_code(&mut self, code: &mut RootCode, bytes: &[u8]) {
         code.0.update(bytes);
