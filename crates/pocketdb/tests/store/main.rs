@@ -27,6 +27,7 @@ mod ring;
 mod script;
 #[cfg(test)]
 mod spill;
+#[cfg(test)]
 mod splices;
 #[cfg(test)]
 mod stopped;
