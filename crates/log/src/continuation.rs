@@ -120,6 +120,7 @@ impl Continued {
             action: action::LOG_CONTINUE,
             key: self.origin.clone(),
             payload: self.payload(),
+            purpose: "",
         }
     }
 

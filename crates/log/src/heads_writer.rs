@@ -36,6 +36,11 @@ impl HeadsWriter {
         self.own.stream()
     }
 
+    /// Frames that the last head named of the stream with the checkpoints `origin` covers.
+    pub(crate) fn named(&self, origin: &str) -> u64 {
+        self.anchored.get(origin).map_or(0, Checkpoint::size)
+    }
+
     /// Makes the next frame one that names all streams.
     pub(crate) const fn name_all_next(&mut self) {
         self.is_all_due = true;

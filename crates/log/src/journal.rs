@@ -50,6 +50,10 @@ pub(crate) mod action {
     pub(crate) const SUBJECT_ERASED: &str = "subject.erased";
 }
 
+/// The purpose of a certificate's entry: the frames of `heads` that the certificate binds name every
+/// head of another stream that an earlier key signed.
+pub(crate) const ALL_NAMED: &str = "all-named";
+
 /// Bytes of payload at which a list of heads or repairs goes on in another entry.
 const PAYLOAD_BYTES: usize = 256 << 10;
 
@@ -59,6 +63,8 @@ pub(crate) struct JournalEntry {
     pub(crate) action: &'static str,
     pub(crate) key: String,
     pub(crate) payload: String,
+    /// [`ALL_NAMED`], or nothing.
+    pub(crate) purpose: &'static str,
 }
 
 impl JournalEntry {
@@ -67,6 +73,7 @@ impl JournalEntry {
             action: action::LOG_CREATE,
             key: origin.to_owned(),
             payload: String::new(),
+            purpose: "",
         }
     }
 
@@ -75,6 +82,7 @@ impl JournalEntry {
             action: action::STREAM_CREATE,
             key: name.to_string(),
             payload: config.to_string(),
+            purpose: "",
         }
     }
 
@@ -84,6 +92,7 @@ impl JournalEntry {
             action: action::KEY_NEWEST,
             key: frame.to_string(),
             payload: String::new(),
+            purpose: "",
         }
     }
 
@@ -99,6 +108,7 @@ impl JournalEntry {
             action: action::SUBJECTS,
             key: slots.count.to_string(),
             payload: hexadecimal(slots.digest.as_bytes()),
+            purpose: "",
         }
     }
 
@@ -108,6 +118,7 @@ impl JournalEntry {
             action: action::SUBJECT_ERASE,
             key: slot.to_string(),
             payload: hexadecimal(pseudonym),
+            purpose: "",
         }
     }
 
@@ -131,6 +142,7 @@ impl JournalEntry {
                     action,
                     key: String::new(),
                     payload: part,
+                    purpose: "",
                 }),
             }
         }
@@ -138,17 +150,18 @@ impl JournalEntry {
     }
 
     /// The certificate of `successor` by `signer`; binds the streams `journal` and `heads` as they
-    /// are.
+    /// are. `heads` names all heads of other streams, where `is_all_named` says so.
     pub(crate) fn certificate(
         signer: &SigningKey,
         successor: &VerifierKey,
         journal: Bound,
-        heads: Bound,
+        (heads, is_all_named): (Bound, bool),
     ) -> Result<Self, NoteError> {
         Ok(Self {
             action: action::KEY_CERTIFY,
             key: signer.verifier_key().encode(),
             payload: Certificate::new(successor.clone(), journal, Some(heads)).sign(signer)?,
+            purpose: if is_all_named { ALL_NAMED } else { "" },
         })
     }
 
@@ -156,6 +169,7 @@ impl JournalEntry {
         Entry {
             payload: self.payload.as_bytes(),
             actor: "probity",
+            purpose: self.purpose,
             taken: Some(time),
             ..Entry::new(time, self.action, self.key.as_bytes())
         }
@@ -220,6 +234,9 @@ pub(crate) struct History {
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
     pub(crate) certificates: Vec<(Link, u64)>,
+    /// The number of certificates up to the last before which all heads were named: see
+    /// [`ALL_NAMED`].
+    pub(crate) all_named: usize,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
     /// The final signed state of the log that this one continues.
@@ -281,6 +298,7 @@ impl History {
             version,
             keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
+            all_named: 0,
             streams,
             continues: None,
             v2,
@@ -401,7 +419,12 @@ impl History {
                 let continued = Continued::parse(text(entry.key)?, text(entry.payload)?)?;
                 self.continues = Some(continued);
             }
-            action::KEY_CERTIFY => self.add_certificate(entry.key, entry.payload, frame)?,
+            action::KEY_CERTIFY => {
+                self.add_certificate(entry.key, entry.payload, frame)?;
+                if entry.purpose == ALL_NAMED {
+                    self.all_named = self.certificates.len();
+                }
+            }
             action::SUBJECTS | action::SUBJECT_ERASE | action::SUBJECT_ERASED
                 if self.v2.is_some() =>
             {
@@ -482,6 +505,15 @@ impl History {
         certified
             .filter(|(link, _)| bound_heads(link) < size)
             .count()
+    }
+
+    /// The number of certificates before a head that none of the first `read` frames of `heads`
+    /// names. One that binds fewer frames was signed before the last of these. So was one that binds
+    /// no more, where it says that all heads were named.
+    pub(crate) fn certificates_before_unnamed(&self, read: u64) -> usize {
+        let all_named = self.certificates.iter().take(self.all_named);
+        let bound = all_named.filter(|(link, _)| bound_heads(link) <= read);
+        bound.count().max(self.certificates_before_heads(read))
     }
 
     /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the

@@ -459,7 +459,7 @@ impl<'a> Recovery<'a> {
     ) -> Result<(), LogError> {
         let anchored = self.anchored.filter(|_| !self.is_built_in());
         let shown = anchored.map_or(shown, |anchored| anchored.size().max(shown));
-        let read = self.history.certificates_before_heads(self.heads_read);
+        let read = self.history.certificates_before_unnamed(self.heads_read);
         let due = first_signer(self.history, self.name, (size, shown), read);
         if signer >= due {
             return Ok(());

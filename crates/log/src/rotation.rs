@@ -10,6 +10,7 @@ use probity_format::note::Signer as _;
 
 use crate::config::Options;
 use crate::error::LogError;
+use crate::heads_writer::HeadsWriter;
 use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::signing_key;
@@ -60,21 +61,25 @@ impl LogState {
     /// frame is written: no note of durable frames, and not the new key in the place of the old
     /// one. A crash before that leaves a frame that the next opening sets aside, and an unknown
     /// successor. After a later crash the next opening finds the successor certified and takes it.
+    ///
+    /// Returns whether the certificate says that `heads` names all heads of other streams.
     pub(crate) fn certify_successor(
         &self,
         journal: &mut JournalWriter,
         (before, after): (Vec<JournalEntry>, Vec<JournalEntry>),
         before_signing: &mut dyn FnMut(Bound) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
+    ) -> Result<bool, LogError> {
         let origin = self.geometry.origin();
         let mut heads = self.streams.heads();
         heads.name_all_next();
         self.publish_bound([journal.stream(), heads.stream()])?;
         let [journal_bound, heads_bound] = [journal.stream(), heads.stream()].map(|it| bound(it));
+        let is_all_named = self.names_all(&heads);
         let mut keys = lock(&self.keys);
         let successor = keys.prepare_successor(&self.files)?;
         let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
         let signer = keys.signer(origin)?;
+        let heads_bound = (heads_bound, is_all_named);
         let certificate =
             JournalEntry::certificate(&signer, &successor_key, journal_bound, heads_bound);
         let begun = keys.begin_epoch(journal_bound.size, successor_key.key())?;
@@ -104,7 +109,20 @@ impl LogState {
         if let Some(epoch) = begun {
             journal.stream().enter(epoch, &self.files)?;
         }
-        lock(&self.keys).settle(&self.files)
+        lock(&self.keys).settle(&self.files)?;
+        Ok(is_all_named)
+    }
+
+    /// Returns whether `heads` names every head of another stream that the present key or an earlier
+    /// one may have signed. Of a stream that this opening did not publish, those are all frames:
+    /// somebody may have a second copy of a head that is not here.
+    fn names_all(&self, heads: &HeadsWriter) -> bool {
+        let streams = self.streams.content();
+        streams.iter().all(|stream| {
+            let published = stream.published_head();
+            let size = published.map_or_else(|| stream.head().0, |head| head.size());
+            size <= heads.named(&stream.origin)
+        })
     }
 
     /// Publishes frames that a crash left behind a checkpoint: a certificate binds none but those that

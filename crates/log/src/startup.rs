@@ -497,7 +497,7 @@ fn begin_journal(
     let later = now.split_off(now.len().min(REPAIRS_WITH_CERTIFICATE));
     let said = now.iter().map(|entry| entry.payload.lines().count()).sum();
     let unsaid = repaired.get(said..).unwrap_or_default();
-    core.certify_successor(&mut journal, (entries, now), &mut |journal| {
+    let is_all_named = core.certify_successor(&mut journal, (entries, now), &mut |journal| {
         repairs.begin_publication(&core.files, journal, unsaid)
     })?;
     core.streams.note_durable(&core.files)?;
@@ -510,7 +510,13 @@ fn begin_journal(
         core.streams.insert(stream);
     }
     drop(journal);
-    core.publish_streams().map(drop)
+    core.publish_streams()?;
+    if !is_all_named {
+        // A crash left heads that no frame of `heads` named. An expired key signed them, and could
+        // sign others in their place, until a certificate binds the frame that names them.
+        core.move_key_on()?;
+    }
+    Ok(())
 }
 
 fn start(core: &Arc<LogState>) -> Result<Threads, LogError> {

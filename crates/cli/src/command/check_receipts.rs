@@ -55,6 +55,8 @@ struct Compared {
     key_given: Option<u64>,
     /// Number of the log's signing keys.
     keys: u64,
+    /// True when the newest of them vouches for all heads.
+    newest_holds: bool,
     unsigned: Vec<Finding>,
     faults: Vec<Finding>,
 }
@@ -91,6 +93,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     });
     compared.faults.extend(of_log);
     (compared.key_given, compared.keys) = (report.known_key, report.keys);
+    compared.newest_holds = report.newest_holds;
     let undecided = if compared.faults.is_empty() {
         let absent = named.is_some() && report.heads.streams == 0;
         let absent = absent.then(|| absent_heads(places.heads_path()));
@@ -165,7 +168,8 @@ fn tell(
         output.line(&format!(
             "held: {receipts}, all as the log has them{given_up}"
         ))?;
-        if let Some(given) = said_of_key(compared.key_given, compared.keys) {
+        if let Some(given) = said_of_key(compared.key_given, (compared.keys, compared.newest_holds))
+        {
             output.line(&given)?;
         }
     }

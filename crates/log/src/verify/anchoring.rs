@@ -59,12 +59,13 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    /// The number of certificates before the newest frame that was read. A head that no frame names
-    /// was signed after all of them.
+    /// The number of certificates of `history` before a head that no frame names: those before the
+    /// newest frame that was read, and those that bind all frames and say that all heads are named.
     ///
     /// Only the stream `heads` shows it: a log of version 2 has no such count.
-    pub(super) fn certificates_read(&self) -> usize {
-        self.unsure.unwrap_or(self.certificates)
+    pub(super) fn certificates_read(&self, history: &History) -> usize {
+        let named = history.certificates_before_unnamed(self.next);
+        self.unsure.unwrap_or_else(|| self.certificates.max(named))
     }
 
     /// The epoch of the last frame that names all streams: except for the stream `heads`, every

@@ -3,7 +3,7 @@
 use probity_format::note::VerifierKey;
 use probity_format::stream::StreamName;
 
-use super::{Fault, FaultClass, Faults, Verifier};
+use super::{Fault, FaultClass, Faults, Report, Verifier};
 use crate::error::LogError;
 use crate::head_origin::named_in;
 use crate::history::GEOMETRY;
@@ -18,6 +18,18 @@ pub(super) struct Chain {
     /// The number, from 1, of the key that the verifier knows; `None` where none was given or the
     /// chain has no such key.
     pub(super) known: Option<u64>,
+    /// True when no older key signs a head that no frame names.
+    pub(super) newest_holds: bool,
+}
+
+impl Chain {
+    /// Reports the keys.
+    pub(super) fn tell(self, report: &mut Report) {
+        report.keys = self.keys;
+        report.newest = self.newest;
+        report.known_key = self.known;
+        report.newest_holds = self.newest_holds;
+    }
 }
 
 impl Verifier<'_> {
@@ -37,7 +49,12 @@ impl Verifier<'_> {
     /// Any key of the chain shows as much as the first one: the journal's checkpoint, which covers
     /// every certificate, must be signed by the key certified last, to which the key in question
     /// leads. Whoever made another log could list the key in it, and then sign nothing more.
-    pub(super) fn chain(&self, history: &History, is_whole: bool, faults: &mut Faults) -> Chain {
+    pub(super) fn chain(
+        &self,
+        history: &History,
+        (is_whole, certificates_read): (bool, usize),
+        faults: &mut Faults,
+    ) -> Chain {
         let known = self.options.known_key.as_ref();
         let place = known.and_then(|known| self.place_of(known, history));
         if let Some(known) = known.filter(|_| place.is_none()) {
@@ -49,6 +66,7 @@ impl Verifier<'_> {
         Chain {
             keys: number(history.keys.len()),
             newest: history.last_key().encode(),
+            newest_holds: history.v2.is_some() || certificates_read >= history.certificates.len(),
             known: place.map(|place| number(place).saturating_add(1)),
         }
     }

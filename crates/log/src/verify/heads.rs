@@ -127,7 +127,7 @@ impl Verifier<'_> {
         }
         heads.since = self.stream_of_since(&subjects, faults);
         Ok(Fixed {
-            chain: self.chain(&history, is_whole, faults),
+            chain: self.chain(&history, (is_whole, certificates_read), faults),
             subjects,
             heads,
             slots,

@@ -220,9 +220,7 @@ impl<'a> Verifier<'a> {
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses.into_iter().map(|it| it.loss).collect();
-        report.keys = chain.keys;
-        report.newest = chain.newest;
-        report.known_key = chain.known;
+        chain.tell(&mut report);
         report.heads = heads;
         for subject in &subjects {
             let stream = stream::check(self, subject, sealers, &mut faults, &mut unchecked)?;
@@ -242,6 +240,7 @@ impl<'a> Verifier<'a> {
             newest: self.geometry.anchor().encode(),
             known_key: None,
             keys: 1,
+            newest_holds: true,
             keyed: is_keyed,
             heads: HeadsCompared::default(),
             streams: Vec::new(),
@@ -288,7 +287,7 @@ impl<'a> Verifier<'a> {
             let take = &mut |number, frame: &Frame<'_>| anchors.take(&history, number, frame);
             passed_heads = self.follow_heads(&history, take)?;
         }
-        let certificates_read = anchors.certificates_read();
+        let certificates_read = anchors.certificates_read(&history);
         let all_named = anchors.all();
         faults.append(anchors.faults);
         Ok(Told {
@@ -445,7 +444,7 @@ struct Told {
     history: History,
     /// The heads that are anchored, by the origin of their stream.
     anchors: BTreeMap<String, Anchors>,
-    /// The number of certificates before the newest frame of `heads` that was read.
+    /// The number of certificates before a head that no frame of `heads` names.
     certificates_read: usize,
     /// The epoch of the last frame of `heads` that names all streams.
     all_named: Option<u32>,

@@ -276,6 +276,10 @@ pub struct Report {
     pub newest: String,
     /// The number in the chain, from 1, of the key given with [`super::VerifyOptions::known_key`].
     pub known_key: Option<u64>,
+    /// True when no head that the log shows may be signed by a key older than the newest, unless a
+    /// frame named it before that key was certified. False where a writer ended, or is at work,
+    /// between a certificate and its first frame of `heads`.
+    pub newest_holds: bool,
     /// True when sections were opened too.
     pub keyed: bool,
     /// The second copies of the heads that were compared.

@@ -17,7 +17,11 @@ use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify};
 use probity_log::{Log, LogError, StreamConfig, StreamName};
 
 use crate::keys::signing_seed;
-use crate::{DEFAULT, ORIGIN, append, closed, frames, intact, keys, killed, options, root};
+use crate::sibling::copied;
+use crate::{
+    DEFAULT, HEADS, ORIGIN, append, closed, copy_folder, frames, intact, journal, keys, killed,
+    options, root,
+};
 
 const CHECKPOINT: &str = "streams/default/checkpoint";
 
@@ -181,6 +185,92 @@ fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
     let faults = found(&path);
     assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
     is_refused(&path, "without its copy");
+}
+
+/// Replaces a folder of the log `to` by the one of the log `from`.
+fn put_back(from: &Path, to: &Path, folder: &str) {
+    fs::remove_dir_all(to.join(folder)).unwrap();
+    copy_folder(&from.join(folder), &to.join(folder));
+}
+
+/// The thief of yesterday's key put back the stream `heads` as the newest certificate binds it, and
+/// signed other entries than those of today: `verify` with the newest key said that no holder of
+/// older keys can have made the log. A head that no frame of `heads` names must be signed by a key
+/// whose certificate says that all heads before it were named.
+#[test]
+fn the_key_before_the_newest_signs_nothing_that_heads_does_not_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let yesterday = copied(&path, &folder.path().join("yesterday"));
+    let expired = signing_seed(&path);
+    openings(&path, "default", 1);
+    intact(&path);
+    put_back(&yesterday, &path, "streams/heads");
+    put_back(&yesterday, &path, "streams/default");
+    fs::remove_dir_all(path.with_file_name("log.heads")).unwrap();
+    let mut forgery = Forgery::new(&path);
+    // A rollback to the certificate alone: no copy is there that shows it.
+    assert_eq!(found(&path), []);
+    forgery.push();
+    forgery.write(&expired);
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    is_refused(&path, "the key before the newest");
+}
+
+/// A writer was killed between a checkpoint and the frame of `heads` that names it, and the next
+/// opening bound `heads` as they were: whoever had its key could exchange the entries that the key
+/// before had signed. An opening that finds such a head certifies another key behind the frame that
+/// names it.
+#[test]
+fn a_head_that_a_crash_left_unnamed_is_bound_before_the_present_key_signs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, &StreamName::default(), "d");
+    let before = copied(&path, &folder.path().join("before"));
+    log.publish().unwrap();
+    let path = copied(&path, &folder.path().join("killed"));
+    log.close().unwrap();
+    put_back(&before, &path, "streams/heads");
+    let heads = |path: &Path| path.with_file_name("log.heads").join("heads");
+    fs::copy(heads(&before), heads(&path)).unwrap();
+    fs::copy(before.join("durable"), path.join("durable")).unwrap();
+    intact(&path);
+    assert!(
+        verify(&path, &VerifyOptions::default())
+            .unwrap()
+            .newest_holds
+    );
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let bound = bound_heads(&path);
+    log.close().unwrap();
+    intact(&path);
+    let named = frames(&path.join(HEADS)).len();
+    let before = frames(&before.join(HEADS)).len();
+    assert!(
+        (before + 1..=named).contains(&bound),
+        "{before} {bound} {named}"
+    );
+    // Nothing was left to be named: one key for one opening.
+    let certified = |path: &Path| {
+        journal(path)
+            .iter()
+            .filter(|it| it[0] == "key.certify")
+            .count()
+    };
+    let keys = certified(&path);
+    let log = Log::open(&path, &root(), options()).unwrap();
+    log.close().unwrap();
+    assert_eq!(certified(&path), keys + 1);
+}
+
+/// Frames of `heads` that the newest certificate binds.
+fn bound_heads(path: &Path) -> usize {
+    let said = journal(path).into_iter().rev();
+    let mut said = said.filter(|it| it[0] == "key.certify");
+    let certificate = said.next().unwrap()[2].clone();
+    certificate.lines().nth(4).unwrap().parse().unwrap()
 }
 
 /// A head that somebody remembers or keeps as the second copy gives nothing to the thief of an expired

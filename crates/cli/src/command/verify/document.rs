@@ -34,6 +34,8 @@ pub(super) struct Document<'a> {
     #[serde(skip)]
     pub(super) rollback_check: RollbackCheck,
     pub(super) keys: u64,
+    /// True when no key older than the newest signs a head that was not named before.
+    pub(super) newest_holds: bool,
     pub(super) streams: Vec<StreamRow<'a>>,
     /// Frames that were lost unsigned and whose loss was accepted.
     pub(super) losses: Vec<LossRow<'a>>,
@@ -184,6 +186,7 @@ pub(super) fn document<'a>(
         rollback: report.rollback().as_str(),
         rollback_check: report.rollback(),
         keys: report.keys,
+        newest_holds: report.newest_holds,
         streams: report.streams.iter().map(StreamRow::new).collect(),
         losses: report.losses.iter().map(LossRow::new).collect(),
         faults: report.faults.iter().map(FaultRow::new).collect(),

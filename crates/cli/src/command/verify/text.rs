@@ -24,7 +24,7 @@ pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), 
     };
     let keys = counted(document.keys, "signing key", "signing keys");
     output.line(&format!("{keys}, the first {said}: {}", document.first_key))?;
-    let given = said_of_key(document.key_given, document.keys);
+    let given = said_of_key(document.key_given, (document.keys, document.newest_holds));
     if let Some(given) = given.filter(|_| document.status != Status::Broken.code()) {
         output.line(&given)?;
     }
@@ -67,10 +67,19 @@ pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), 
 }
 
 /// Describes a given key that is not the first of the `keys` signing keys, and what it vouches for.
-/// The chain begins with the first, which is as the log says.
-pub(in crate::command) fn said_of_key(given: Option<u64>, keys: u64) -> Option<String> {
+/// The chain begins with the first, which is as the log says. The newest vouches for all where it
+/// `holds`: see [`probity_log::verify::Report::newest_holds`].
+pub(in crate::command) fn said_of_key(
+    given: Option<u64>,
+    (keys, holds): (u64, bool),
+) -> Option<String> {
     let number = given.filter(|number| *number > 1)?;
-    Some(if number == keys {
+    Some(if number == keys && !holds {
+        format!(
+            "the key given is number {number}, the newest: certificates lead to it, but since then no writer has named the heads of the streams; whoever has the \
+             key before it can have made entries that no earlier head named: verify again once the log was opened for writing"
+        )
+    } else if number == keys {
         format!(
             "the key given is number {number}, the newest: certificates lead to it, and whoever has only older keys cannot have made this log"
         )
