@@ -158,8 +158,10 @@ impl Reader {
             return Ok(Compared::Unclear);
         };
         let identity = Identity::new(&self.geometry, name, config);
+        // The tiles may be newer than the frames, if those were put back.
         let is_one = published.size() <= copy.size()
-            && self.are_of_one_tree(name, identity, [&published, &copy])?;
+            && self.are_of_one_tree(name, identity, [&published, &copy])?
+            && self.has_frames(name, identity, copy.size())?;
         Ok(if is_one {
             Compared::One
         } else {

@@ -381,3 +381,36 @@ fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
     fs::write(path.join("durable"), newer).unwrap();
     assert_eq!(keys(&path).len(), 9);
 }
+
+/// The second copy of a head showed that its stream was put back. A proof was made all the same
+/// where the newer tiles lay there still. The frames up to the copy's head must be there too.
+#[test]
+fn no_proof_is_made_of_a_stream_that_its_second_copy_shows_to_be_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let publish = |key| {
+        append(&log, &StreamName::default(), key);
+        log.publish().unwrap();
+    };
+    publish("d");
+    let before = crate::sibling::copied(&path, &folder.path().join("before"));
+    publish("e");
+    let path = crate::sibling::copied(&path, &folder.path().join("after"));
+    drop(log);
+    let prove = |path: &Path| {
+        let reader = Reader::open(path, &root())?;
+        let proved = reader.prove(&StreamName::default(), 0, None);
+        Ok::<_, LogError>(proved.map(drop).map_err(|error| error.to_string()))
+    };
+    assert_eq!(prove(&path).unwrap(), Ok(()));
+    for file in ["streams/default/checkpoint", DEFAULT, "durable"] {
+        fs::copy(before.join(file), path.join(file)).unwrap();
+    }
+    fs::remove_dir_all(path.join("streams/heads")).unwrap();
+    copy_folder(&before.join("streams/heads"), &path.join("streams/heads"));
+    let heads = |path: &Path| path.with_file_name("log.heads").join("heads");
+    fs::copy(heads(&before), heads(&path)).unwrap();
+    let said = prove(&path).unwrap().unwrap_err();
+    assert!(said.contains("put back"), "{said}");
+}
