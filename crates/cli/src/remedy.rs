@@ -217,7 +217,7 @@ fn remedy_of_rollback(error: &LogError) -> Option<String> {
 fn remedy_of_loss(error: &LogError) -> Option<String> {
     let accept = |loses: &str| {
         format!(
-            "without one, go on with: probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which {loses} and records the loss"
+            "without one, and with the folder of second copies in reach, go on with: probity append {LOG_NAMED} /dev/null --accept-loss{KEY_GIVEN}, which {loses} and records the loss"
         )
     };
     Some(match error {

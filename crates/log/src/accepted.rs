@@ -61,6 +61,16 @@ impl AcceptedLoss {
         )
     }
 
+    /// Describes that an opening began to accept the loss, where what is in the place of the frames may
+    /// be they.
+    pub(crate) fn begun(&self) -> String {
+        format!(
+            "an opening that was broken off accepts the loss of stream {} from frame {} on: the next opening finishes that only where a loss is \
+             accepted (--accept-loss), and sets aside what is there; export its entries before (--damaged-too)",
+            self.loss.stream, self.loss.from
+        )
+    }
+
     /// The fault of frames that are there again after an opening began to accept their loss.
     pub(crate) fn returned(&self) -> String {
         format!(
@@ -122,10 +132,10 @@ impl History {
         of_stream.min_by_key(|lost| lost.loss.from)
     }
 
-    /// The first loss of frames of `stream` that an opening accepted and was about to sign for when it
-    /// ended.
+    /// The first loss of frames of `stream` that an opening accepted and for which it was signing, or
+    /// about to, when it ended: no checkpoint covers it yet.
     pub(crate) fn begun_loss(&self, stream: &StreamName) -> Option<&AcceptedLoss> {
-        let begun = self.covered.unwrap_or(u64::MAX)..self.begun?;
+        let begun = self.covered.unwrap_or(u64::MAX)..self.signed?;
         let losses = self.losses.iter();
         let of_stream = losses.filter(|lost| {
             let loss = &lost.loss;

@@ -74,6 +74,10 @@ pub const fn slots(version: Version, has_closed: bool) -> &'static str {
     }
 }
 
+/// The reason for which no loss is accepted without second copies, and the remedy.
+pub(crate) const COPIES_OF_LOSS: &str = "is not there: a crash may have left a signed head of the lost frames there alone, and what was signed for is not given up; \
+     name or mount the folder of second copies (PROBITY_HEADS, else DIR.heads), or, where it is gone for good, accept that as well (--without-copies)";
+
 #[cfg(test)]
 mod tests {
     use probity_format::slot::slot_bytes;

@@ -59,6 +59,9 @@ pub struct Options {
     /// True to open a log that has lost durable frames. The rest of them is set aside, and the
     /// journal records it.
     pub accept_loss: bool,
+    /// True to accept a loss though the second copies of the heads are gone, too: a crash may have left
+    /// a signed head there alone.
+    pub accept_missing_copies: bool,
     /// The longest time an append waits for room before it fails.
     pub append_timeout: Duration,
     /// Size at which a segment is closed and the next begun.
@@ -116,6 +119,7 @@ impl Default for Options {
             batch_age_max: Duration::from_millis(3),
             queue_bytes: Self::QUEUE_BYTES,
             accept_loss: false,
+            accept_missing_copies: false,
             append_timeout: Duration::from_secs(10),
             segment_bytes_max: Self::SEGMENT_BYTES_MAX,
             open_files_max: 128,

@@ -130,7 +130,8 @@ impl CertifiedEpochs {
         all
     }
 
-    /// Collects the openings of `history` without what an opening was about to sign for when it ended.
+    /// Collects the openings of `history` without what no checkpoint covers: the opening ended while it
+    /// signed for that, or was about to.
     pub(crate) fn without_begun(history: &History) -> Self {
         Self::signed(history, history.covered.unwrap_or(u64::MAX))
     }

@@ -278,9 +278,15 @@ fn read_signed(
         }
         _ => None,
     };
+    let named = announced.map(|announced| announced.size);
+    let short_of = named.filter(|named| *named > read.history.read.size);
     let copies = writer.map(|writer| writer.heads);
-    let covered = signed_frames(files, copies, geometry, &read.history)?;
-    let signed = covered.map(|signed| signed.max(begun.unwrap_or_default()));
+    let covered = signed_frames(files, None, geometry, &read.history)?;
+    let signed = match copies {
+        Some(_) => signed_frames(files, copies, geometry, &read.history)?,
+        None => covered,
+    };
+    let signed = signed.map(|signed| signed.max(begun.unwrap_or_default()));
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
     let first_of = |signed| read.openings.range(signed..).next().copied();
     let unsigned = signed.and_then(first_of).map(|first| first.max(taken));
@@ -297,6 +303,7 @@ fn read_signed(
     read.history.signed = signed;
     read.history.covered = covered;
     read.history.begun = begun;
+    read.history.short_of = short_of;
     read.history.unfinished = unsigned.filter(|frame| *frame == read.history.frames());
     Ok(read.history)
 }

@@ -263,10 +263,13 @@ pub(crate) struct History {
     /// Frames covered by a head that a key of the chain signed; nothing where none was found, and
     /// all count.
     pub(crate) signed: Option<u64>,
-    /// Those of them without the frames that `begun` counts.
+    /// Those of them that the checkpoints of the journal and of `heads` sign for, without second copies
+    /// and without `begun`. Openings and losses behind them are under way for every reader.
     pub(crate) covered: Option<u64>,
     /// Frames of the journal for which a writer was about to sign, as `repairs` says.
     pub(crate) begun: Option<u64>,
+    /// Frames of the journal that `repairs` names, where there are fewer.
+    pub(crate) short_of: Option<u64>,
     /// The frame, at which reading ended, of an opening that ended before anybody had signed for
     /// it.
     pub(crate) unfinished: Option<u64>,
@@ -316,6 +319,7 @@ impl History {
             signed: None,
             covered: None,
             begun: None,
+            short_of: None,
             unfinished: None,
             has_lost_slots: false,
             next: 0,

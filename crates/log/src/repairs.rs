@@ -345,6 +345,11 @@ impl Repair {
     }
 }
 
+/// The fault of a file that names more frames of the journal than there are: they were durable before
+/// it was written.
+pub(crate) const BEYOND: &str = "names more frames of the journal than there are: the journal is an older one, or the file is of another copy of the log; keep this copy of \
+     the log under another name, and put the newer copy of the whole log back; or, where the journal is the newest there is, move the file aside";
+
 /// The repairs of one opening, and of earlier ones that a crash ended before the journal had them.
 #[derive(Debug)]
 pub(crate) struct RecoveryReport {

@@ -9,9 +9,12 @@ use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header,
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
+use crate::advice;
 use crate::beyond::{Beyond, Rebuilt};
 use crate::epochs::{CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
+use crate::journal::History;
+use crate::keys_missed::KeysMissed;
 use crate::recovery::Recovery;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::{End, Position, read, scan_believed};
@@ -149,6 +152,43 @@ impl FoundStream<'_> {
         let published = published.filter(|head| is_published && head.size() == tree.size());
         Ok(Recovered::new(&position, tree, published))
     }
+}
+
+/// Refuses all lost durable content, in one error: a caller who accepts it must know all of it.
+pub(crate) fn refuse_losses(
+    found: &[FoundStream<'_>],
+    missed: &KeysMissed,
+    history: &History,
+) -> Result<(), LogError> {
+    let mut losses: Vec<LogError> = found.iter().filter_map(FoundStream::loss).collect();
+    losses.extend(missed.refuse(history).err());
+    match losses.pop() {
+        None => Ok(()),
+        Some(loss) if losses.is_empty() => Err(loss),
+        Some(loss) => {
+            losses.push(loss);
+            Err(LogError::Losses(losses))
+        }
+    }
+}
+
+/// Refuses losses where the second copy of the journal's head, or of that of a stream with a loss, is
+/// missing: a crash may have left the only head of the lost frames there.
+pub(crate) fn check_copies(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), LogError> {
+    let has_lost = |stream: &&FoundStream<'_>| stream.loss().is_some();
+    let journal = |stream: &&FoundStream<'_>| stream.recovery.name.as_str() == StreamName::JOURNAL;
+    if missed.subjects() == 0 && !found.iter().any(|stream| has_lost(&stream)) {
+        return Ok(());
+    }
+    let needed = found.iter().filter(|it| has_lost(it) || journal(it));
+    let mut needed = needed.filter(|it| it.published.as_ref().is_some_and(|it| it.size() > 0));
+    let Some(stream) = needed.find(|stream| stream.kept.is_none()) else {
+        return Ok(());
+    };
+    Err(LogError::Broken {
+        place: format!("second copy of the head of stream {}", stream.recovery.name),
+        reason: advice::COPIES_OF_LOSS.into(),
+    })
 }
 
 impl Recovery<'_> {

@@ -41,9 +41,9 @@ use crate::opening::Opening;
 use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::recovery::Recovery;
-use crate::repairs::{RecoveryReport, Repair};
+use crate::repairs::{self, RecoveryReport, Repair};
 use crate::segments::Identity;
-use crate::settling::FoundStream;
+use crate::settling::{FoundStream, check_copies, refuse_losses};
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::streams::Streams;
@@ -139,6 +139,7 @@ pub(crate) fn open_locked(
         wrapping: &keys.wrapping,
         witness: &witness,
         accept_loss: options.accept_loss,
+        needs_copies: !options.accept_missing_copies,
     };
     let mut successor = None;
     let (streams, subjects) = recovering.recover(&mut repairs, || {
@@ -260,6 +261,8 @@ struct Recovering<'a> {
     wrapping: &'a Arc<WrappingKey>,
     witness: &'a SigningKey,
     accept_loss: bool,
+    /// True when a loss is accepted only with the second copies there.
+    needs_copies: bool,
 }
 
 impl Recovering<'_> {
@@ -267,13 +270,19 @@ impl Recovering<'_> {
     /// is then asked last.
     fn recover(
         &self,
-        repairs: &mut RecoveryReport,
+        report: &mut RecoveryReport,
         may_change: impl FnOnce() -> Result<(), LogError>,
     ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
         let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
         let (opener, again);
         opener = self.opener(&slots)?;
         let (mut found, mut missed) = self.find(&opener)?;
+        if self.history.short_of.is_some() {
+            return Err(LogError::Broken {
+                place: repairs::PENDING.into(),
+                reason: repairs::BEYOND.into(),
+            });
+        }
         let mut is_back = false;
         if let Err(refused) = slots.check(self.history, self.accept_loss) {
             let Some(back) = self.put_back(&mut found)? else {
@@ -291,11 +300,14 @@ impl Recovering<'_> {
         if !self.accept_loss {
             refuse_losses(&found, &missed, self.history)?;
         }
+        if self.needs_copies {
+            check_copies(&found, &missed)?;
+        }
         may_change()?;
-        missed.accept(self.files, repairs)?;
+        missed.accept(self.files, report)?;
         slots.leave_out(missed.subjects());
         if is_back || missed.subjects() > 0 {
-            slots.note(self.history, repairs);
+            slots.note(self.history, report);
         }
         let mut streams = BTreeMap::new();
         for (ordinal, ((name, config), found)) in (0..).zip(self.history.streams.iter().zip(found))
@@ -303,7 +315,7 @@ impl Recovering<'_> {
             let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
             let is_lossless = found.is_lossless;
             let signed_size = found.signed_size;
-            let found = found.settle(self.witness, repairs)?;
+            let found = found.settle(self.witness, report)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
             if name.as_str() == StreamName::JOURNAL {
@@ -441,24 +453,6 @@ impl Recovering<'_> {
             all.push(found);
         }
         Ok((all, missed))
-    }
-}
-
-/// Refuses all lost durable content, in one error: a caller who accepts it must know all of it.
-fn refuse_losses(
-    found: &[FoundStream<'_>],
-    missed: &KeysMissed,
-    history: &History,
-) -> Result<(), LogError> {
-    let mut losses: Vec<LogError> = found.iter().filter_map(FoundStream::loss).collect();
-    losses.extend(missed.refuse(history).err());
-    match losses.pop() {
-        None => Ok(()),
-        Some(loss) if losses.is_empty() => Err(loss),
-        Some(loss) => {
-            losses.push(loss);
-            Err(LogError::Losses(losses))
-        }
     }
 }
 

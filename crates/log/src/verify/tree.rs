@@ -382,7 +382,12 @@ impl<'a> Growth<'a> {
             (FaultClass::Missing, "is gone")
         };
         let place = format!("{path}, frame {} at byte {}", self.frame, behind.offset);
-        let detail = format!("{what}, though {NOTED} counts {}", frames(noted.size));
+        let mut detail = format!("{what}, though {NOTED} counts {}", frames(noted.size));
+        let lost = self.subject.lost.as_ref();
+        let lost = lost.filter(|(lost, _)| lost.loss.from <= self.frame && behind.tail_bytes > 0);
+        if let Some((lost, _)) = lost {
+            detail = format!("{detail}; {}", lost.begun());
+        }
         self.fault(class, place, detail, faults);
     }
 

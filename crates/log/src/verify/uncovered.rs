@@ -22,7 +22,7 @@ use crate::history::read_history_to_write;
 use crate::journal::History;
 use crate::opener::Opener;
 use crate::records::Records;
-use crate::repairs::RecoveryReport;
+use crate::repairs::{BEYOND, PENDING, RecoveryReport, announced};
 use crate::scan::{End, scan_believed};
 use crate::segments::Identity;
 use crate::uncovered::{Covering, Uncovered};
@@ -42,13 +42,19 @@ impl Verifier<'_> {
         opener: &Opener,
         faults: &mut Faults,
     ) -> Result<(), LogError> {
-        let is_more = opener.slots().durable > slots.count();
+        let is_announced = announced(&self.files, &opener.master.note_key())?.is_some();
+        let is_more = is_announced || opener.slots().durable > slots.count();
         if self.geometry.version() == Version::V2 || !is_more && !self.has_more()? {
             return Ok(());
         }
         let Some(history) = self.history_to_write(slots, opener)? else {
             return Ok(());
         };
+        if history.short_of.is_some() {
+            let journal = StreamName::journal();
+            let fault = Fault::new(FaultClass::Rollback, &journal, PENDING, BEYOND);
+            faults.push(fault.of_older_journal());
+        }
         self.add_heads(subjects, (&history, opener), faults)?;
         for subject in subjects {
             let unsigned = history.unsigned_loss(&subject.name);

@@ -1,8 +1,9 @@
 //! Two broken-off openings in a row, with and without the second copies of the heads: the log never
 //! signs two heads of one size.
 
+use probity_log::reader::Reader;
 use probity_log::storage::{Memory, Storage as _};
-use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify_at};
 
 use crate::scenario::for_each;
 use crate::seed;
@@ -144,4 +145,56 @@ fn what_an_opening_of_a_copy_announced_stops_no_log() {
         check_intact(&moment, &world.memory);
     }
     assert!(announced > 0, "no moment left the file");
+}
+
+/// A thief without keys cut off the frame of the journal that an opening was signing when it was
+/// killed: the next opening passed over `repairs`, which names it, and signed another head of that
+/// size. A file that names more frames than there are is of a newer journal.
+#[test]
+fn a_journal_without_the_frames_that_repairs_names_is_an_older_one() {
+    const JOURNAL: &str = "log/streams/journal/segments";
+    let finished = base();
+    let size = |memory: &Memory| {
+        let world = World::of(memory.clone_live());
+        world.head_size("log/streams/journal/checkpoint")
+    };
+    let moments = moments_of(&World::of(finished.clone_live()), |places| {
+        open(places).unwrap().close().unwrap();
+    });
+    let mut cut_off = 0;
+    for (moment, image, _) in moments {
+        let is_announced = image.read("log/repairs", u64::MAX).is_ok();
+        if !is_announced || size(&image) != size(&finished) {
+            continue;
+        }
+        let mut is_cut = false;
+        for name in image.list(JOURNAL).unwrap() {
+            let name = format!("{JOURNAL}/{name}");
+            let before = finished.read(&name, u64::MAX).unwrap();
+            is_cut |= image.read(&name, u64::MAX).unwrap() != before;
+            image.replace(&name, &before).unwrap();
+        }
+        if !is_cut {
+            continue;
+        }
+        cut_off += 1;
+        let places = World::of(image).without_copies().places();
+        let refused = open(&places).unwrap_err().to_string();
+        assert!(refused.contains("names more frames"), "{moment}: {refused}");
+        let options = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        let report = verify_at(&places, &options).unwrap();
+        let is_named =
+            |fault: &Fault| fault.class == FaultClass::Rollback && fault.place == "repairs";
+        assert!(
+            report.faults.iter().any(is_named),
+            "{moment}: {:?}",
+            report.faults
+        );
+        let reader = Reader::open_at(&places, &root()).unwrap();
+        assert!(reader.check(None).is_err(), "{moment}");
+    }
+    assert!(cut_off > 0, "no moment left such a file");
 }

@@ -190,3 +190,36 @@ fn a_damaged_frame_of_the_journal_is_what_an_opening_names() {
         .unwrap();
     intact(&path);
 }
+
+/// A signed head was in a second copy alone, and the folder of second copies was not mounted: the
+/// loss of its frame was accepted, and another head of that size was signed. No loss is accepted
+/// without the second copies, unless the caller says that they are gone too.
+#[test]
+fn no_loss_is_accepted_while_the_second_copies_are_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let (offset, _) = frames(&path.join(DEFAULT))[5];
+    let whole = fs::read(path.join(DEFAULT)).unwrap();
+    fs::write(path.join(DEFAULT), &whole[..offset]).unwrap();
+    let (copies, away) = (
+        path.with_file_name("log.heads"),
+        path.with_file_name("away"),
+    );
+    for gone in ["journal", "default"] {
+        fs::rename(copies.join(gone), &away).unwrap();
+        let refused = Log::open(&path, &root(), accepting()).unwrap_err();
+        let is_named = |place: &str| place.ends_with(gone);
+        assert!(
+            matches!(&refused, LogError::Broken { place, .. } if is_named(place)),
+            "{refused}"
+        );
+        fs::rename(&away, copies.join(gone)).unwrap();
+    }
+    fs::rename(&copies, &away).unwrap();
+    Log::open(&path, &root(), accepting()).unwrap_err();
+    let both = Options {
+        accept_missing_copies: true,
+        ..accepting()
+    };
+    Log::open(&path, &root(), both).unwrap().close().unwrap();
+}
