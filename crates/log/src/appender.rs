@@ -251,6 +251,27 @@ impl Appender {
         }
     }
 
+    /// Returns whether the stream remembers an entry with one of `keys`; nothing where it remembers
+    /// all keys that it ever had, and every lookup tells.
+    ///
+    /// For a caller that repeats appends in order: where a later key is remembered and no earlier one,
+    /// a key that is not found may have been forgotten.
+    ///
+    /// # Errors
+    /// [`AppendError::KeysUnread`].
+    pub fn remembers_any(
+        &self,
+        keys: impl IntoIterator<Item = Digest>,
+    ) -> Result<Option<bool>, AppendError> {
+        let window = self.core.window(&self.stream);
+        let window = window.map_err(|error| AppendError::KeysUnread(Arc::new(error)))?;
+        if !window.has_older() {
+            return Ok(None);
+        }
+        let mut keys = keys.into_iter();
+        Ok(Some(keys.any(|key| window.find(&key).is_some())))
+    }
+
     /// Waits until everything appended here is durable, in any mode.
     ///
     /// # Errors

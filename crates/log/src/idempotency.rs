@@ -56,6 +56,8 @@ pub(crate) struct Content {
 pub(crate) struct Window {
     /// True when it holds the stream's earlier entries; the first keyed append reads them.
     is_read: bool,
+    /// True when entries are older than those that are there, and may have keys.
+    has_older: bool,
     keys_max: usize,
     entries: HashMap<Digest, Known>,
     /// Their keys, oldest first.
@@ -136,9 +138,15 @@ impl Window {
         self.order.push_back(*key);
         while self.order.len() > self.keys_max {
             if let Some(oldest) = self.order.pop_front() {
+                self.has_older = true;
                 self.entries.remove(&oldest);
             }
         }
+    }
+
+    /// Returns whether entries are older than those that are there, and may have keys.
+    pub(crate) const fn has_older(&self) -> bool {
+        self.has_older
     }
 
     /// Adds an entry that is older than all others, unless a newer one has its key.
@@ -249,6 +257,7 @@ impl LogState {
         let mut bytes: u64 = 0;
         for number in (0..found).rev() {
             if window.is_full() || bytes >= self.options.idempotency_bytes_max {
+                window.has_older = true;
                 break;
             }
             let broken = |reason: String| LogError::Broken {

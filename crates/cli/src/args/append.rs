@@ -17,7 +17,7 @@ const LINE_KEY_BYTES: usize = 21;
 /// controller, processor, actor, purpose, basis, outcome (ok, denied, failed, absent), payload or
 /// payload_base64, idempotency_key (only its SHA-256 digest is kept). The log adds when it took the
 /// entry and that actor and purpose are claims. An entry whose idempotency key is among the last
-/// 65,536 of the stream, and that says the same, is not recorded again: it gets the first one's receipt. A line that is no entry ends the command, and so do a signal and a full disk; what was appended
+/// 65,536 of the stream and in its last 64 MiB, and that says the same, is not recorded again: it gets the first one's receipt. A line that is no entry ends the command, and so do a signal and a full disk; what was appended
 /// until then is durable and published, and the command says how to go on behind it.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -61,7 +61,7 @@ pub struct Append {
     /// Take lines of an export of another log, without what that log said of them: stream, index, taken, submitter, claimed, policy, rule
     #[arg(long)]
     pub exported: bool,
-    /// Give each line without an idempotency key the key NAME/LINE: a repeated command records no line twice
+    /// Give each line without an idempotency key the key NAME/LINE: a repeated command records no line twice. It stops at a line that the log may have forgotten: keys are looked for among the last 65,536 and in the last 64 MiB of the stream
     #[arg(long, value_name = "NAME", value_parser = idempotency_name)]
     pub idempotency_key: Option<String>,
     /// When an entry counts as durable: strict, group or relaxed
@@ -70,6 +70,9 @@ pub struct Append {
     /// Go on although entries that were durable and not yet signed for are damaged or gone, or keys of subjects made since the journal last counted them, so that entries about them cannot be opened any more: what is left is set aside, and the log says so
     #[arg(long)]
     pub accept_loss: bool,
+    /// With --accept-loss: although the second copies of the heads are gone for good, too, which may show that the lost entries were signed for
+    #[arg(long, requires = "accept_loss")]
+    pub without_copies: bool,
     /// The time for which one key signs.
     #[command(flatten)]
     pub key_interval: KeyInterval,

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             args.index, args.stream
         ))?;
         output.line(&format!(
-            "check it with: probity check-proof {} --key FILE, where FILE holds this key of the log or a later one",
+            "check it with: probity check-proof {} --key FILE, where FILE holds this key of the log, or a later one that was certified before the proof was made",
             quoted(&args.output)
         ))?;
         output.line(&key)?;

@@ -9,6 +9,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::Command;
 
 use probity_testing::program::Program;
 use tempfile::TempDir;
@@ -55,6 +56,36 @@ fn an_append_whose_log_was_moved_says_how_to_go_on_at_the_new_path() {
     run(at, &["verify", "elsewhere", "--key", "audit.vkey"], 0);
     let args = ["append", "elsewhere", "--key", "audit.key"];
     PROBITY.ends(at, &args, LINE, 0);
+}
+
+/// An older copy of the log was put in the place of the moved one: the count was taken from there,
+/// receipts were out for what "nothing was appended" said, and the advice made a second history.
+#[test]
+fn an_append_counts_in_no_other_folder_than_it_wrote_to() {
+    let folder = new_log();
+    let at = folder.path();
+    let mut copy = Command::new("cp");
+    let copied = copy.args(["-a", "audit", "older"]).current_dir(at).status();
+    assert!(copied.unwrap().success());
+    let args = ["append", "audit", "--receipts"];
+    let mut child = PROBITY.command(at, &args).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(LINE.as_bytes()).unwrap();
+    let mut receipts = BufReader::new(child.stdout.take().unwrap()).lines();
+    receipts.next().unwrap().unwrap();
+    fs::rename(at.join("audit"), at.join("elsewhere")).unwrap();
+    fs::rename(at.join("older"), at.join("audit")).unwrap();
+    stdin.write_all(LINE.as_bytes()).unwrap();
+    drop(stdin);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_ne!(ended.status.code(), Some(0), "{said}");
+    assert!(!said.contains("nothing was appended"), "{said}");
+    assert!(
+        said.contains("probity append NEW - --stream default"),
+        "{said}"
+    );
+    assert!(!said.contains("append audit"), "{said}");
 }
 
 /// A log without its configuration was said to be deleted, though everything else of it was there.
@@ -130,4 +161,53 @@ fn advice_about_a_lost_key_a_folder_and_no_older_log_leads_somewhere() {
     fs::remove_file(at.join("audit.key")).unwrap();
     let (_, said) = run(at, &["init", "audit"], 1);
     assert!(said.contains("put audit.key back from a backup"), "{said}");
+}
+
+/// A repeated command with `--idempotency-key` recorded lines twice that lay further back than the
+/// log looks for keys, and ended with status 0. It stops where later lines of the name are there.
+#[test]
+fn a_repeated_input_stops_where_the_log_may_have_forgotten_a_line() {
+    let folder = new_log();
+    let at = folder.path();
+    let line = serde_json::json!({"action": "read", "payload": "x".repeat(520_000)}).to_string();
+    fs::write(at.join("big"), (line + "\n").repeat(170)).unwrap();
+    let append = [
+        "append",
+        "audit",
+        "big",
+        "--compression",
+        "none",
+        "--idempotency-key",
+        "big",
+    ];
+    run(at, &append, 0);
+    let (_, said) = run(at, &append, 1);
+    assert!(
+        said.contains("line 1: later lines of this name are in the log"),
+        "{said}"
+    );
+    assert!(said.contains("nothing was appended"), "{said}");
+    assert!(said.contains("--from-line LINE --at-index INDEX"), "{said}");
+    let (said, _) = run(
+        at,
+        &[&append[..], &["--from-line", "171", "--at-index", "171"]].concat(),
+        0,
+    );
+    assert!(said.contains("0 entries appended"), "{said}");
+}
+
+/// A `--from-line` far behind the input's end appended nothing, with status 0.
+#[test]
+fn an_input_that_ends_before_the_line_to_begin_at_is_refused() {
+    let folder = new_log();
+    let at = folder.path();
+    let append = |line| {
+        PROBITY
+            .ends(at, &["append", "audit", "--from-line", line], LINE, 1)
+            .1
+    };
+    PROBITY.ends(at, &["append", "audit", "--from-line", "2"], LINE, 0);
+    let said = append("3");
+    assert!(said.contains("the input has 1 line, and"), "{said}");
+    assert!(said.contains("nothing was appended"), "{said}");
 }

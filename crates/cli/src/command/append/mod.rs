@@ -1,15 +1,18 @@
 //! `probity append`: turns lines of JSON into entries, and prints receipts once they are durable.
 
+mod account;
 mod advice;
 mod place;
 mod proofs;
 
 use std::collections::VecDeque;
+use std::fs;
 use std::io::{self, BufReader, IsTerminal as _};
 use std::path::Path;
 
 use indicatif::ProgressBar;
 use probity_format::entry::idempotency_digest;
+use probity_format::row::row_bytes;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::{
     AppendError, Appender, Durability, Leaf, Log, LogLocation, Options, Receipt, StoredLeaves,
@@ -21,7 +24,7 @@ use self::place::Lines as Taken;
 use self::proofs::ProofFolder;
 use super::input::Input;
 use super::receipt_line::ReceiptLine;
-use super::{open_log_with, open_reader};
+use super::{check_is_log, open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
 use crate::entry_json::{
@@ -61,15 +64,20 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
+        accept_missing_copies: args.without_copies,
         compression: args.compression,
         ..args.key_interval.applied(environment.log_options())
     };
+    // Before a folder of proofs is made for nothing.
+    check_is_log(&args.dir)?;
     let proofs = args.proofs.as_deref().map(ProofFolder::begin).transpose()?;
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
+    let folder = fs::File::open(&args.dir).ok();
     let first_index = log.next_index(&args.stream)?;
     check_place(args, environment, first_index)?;
     let mut run = Run {
         args,
+        folder,
         appender: log.appender(&args.stream)?,
         log: &log,
         environment,
@@ -79,11 +87,14 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         progress: ProgressBar::new_spinner(),
         pending: VecDeque::new(),
         taken: Taken::new(first_index, args.from_line),
+        bytes: 0,
         receipts: Receipts::default(),
         refused: 0,
         conflict: None,
         is_export: false,
         repeats: Repeats::default(),
+        sure_to: 0,
+        is_unsure: false,
         stored: None,
     };
     let read = run.append_all(Lines::new(BufReader::with_capacity(BUFFER_BYTES, input)));
@@ -132,6 +143,8 @@ fn check_place(args: &Append, environment: &Environment, next: u64) -> Result<()
 
 struct Run<'a> {
     args: &'a Append,
+    /// The folder of the log, as it was when the log was opened.
+    folder: Option<fs::File>,
     appender: Appender,
     log: &'a Log,
     environment: &'a Environment,
@@ -142,6 +155,8 @@ struct Run<'a> {
     /// Line numbers and tickets of entries whose receipts are still to be printed.
     pending: VecDeque<(u64, Ticket)>,
     taken: Taken,
+    /// Bytes of the entries of all lines so far.
+    bytes: u64,
     /// The receipts of this command's entries.
     receipts: Receipts,
     refused: u64,
@@ -151,6 +166,11 @@ struct Run<'a> {
     /// True once a line was refused that only an export has: the same command would refuse it again.
     is_export: bool,
     repeats: Repeats,
+    /// The line behind those of which it is known that no earlier run recorded them under the name of
+    /// `--idempotency-key`.
+    sure_to: u64,
+    /// True when the command ended because nobody here knows which lines are in the log.
+    is_unsure: bool,
     /// The log's files, opened for receipts of entries that were recorded earlier.
     stored: Option<StoredLeaves>,
 }
@@ -212,10 +232,10 @@ impl Run<'_> {
             }
             let number = lines.number();
             match next.map_err(|error| Failure::file("read", &self.args.file, error))? {
-                None => return Ok(()),
+                None => return self.check_reached(number),
                 Some(_) if number < self.args.from_line => {}
                 Some(LineFound::Blank) => {}
-                Some(LineFound::Entry(entry)) => match self.append(number, &entry) {
+                Some(LineFound::Entry(entry)) => match self.append_sure(number, &entry)? {
                     Ok(ticket) => self.take(number, ticket)?,
                     Err(error @ AppendError::KeyUsed { .. }) => {
                         let reason = error.to_string();
@@ -234,6 +254,63 @@ impl Run<'_> {
         }
     }
 
+    /// Refuses an input of `lines` lines that ends before the line at which to begin could follow.
+    fn check_reached(&mut self, lines: u64) -> Result<(), Failure> {
+        let first = self.args.from_line;
+        if first <= lines.saturating_add(1) {
+            return Ok(());
+        }
+        self.is_unsure = true;
+        let lines = counted(lines, "line", "lines");
+        Err(Failure::new(format!(
+            "the input has {lines}, and --from-line {first} begins behind the next"
+        )))
+    }
+
+    /// Appends the entry of line `number` like [`Run::append`], unless it may be recorded already.
+    fn append_sure(
+        &mut self,
+        number: u64,
+        parsed: &ParsedEntry,
+    ) -> Result<Result<Ticket, AppendError>, Failure> {
+        let is_named = parsed.entry(self.clock.now()).idempotency.is_none();
+        if is_named && number >= self.sure_to && self.is_forgotten(number)? {
+            self.is_unsure = true;
+            return Err(Failure::new(format!(
+                "line {number}: later lines of this name are in the log, and this one may be: the log looks for keys among the last {} keyed entries and {} MiB \
+                 of the stream alone",
+                Options::IDEMPOTENCY_KEYS_MAX,
+                Options::IDEMPOTENCY_BYTES_MAX >> 20
+            )));
+        }
+        Ok(self.append(number, parsed))
+    }
+
+    /// Returns whether the log knows keys of later lines, none of this and of earlier ones, and not all
+    /// keys that the stream ever had.
+    fn is_forgotten(&mut self, number: u64) -> Result<bool, AppendError> {
+        let Some(name) = self
+            .args
+            .idempotency_key
+            .as_ref()
+            .filter(|_| self.repeats.lines == 0)
+        else {
+            self.sure_to = u64::MAX;
+            return Ok(false);
+        };
+        let keys = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
+        let digest = |line| idempotency_digest(&format!("{name}/{line}")).ok();
+        let until = number.saturating_add(keys);
+        self.sure_to = until;
+        let before = number.saturating_sub(keys)..=number;
+        if self.appender.remembers_any(before.filter_map(digest))? != Some(false) {
+            self.sure_to = u64::MAX;
+            return Ok(false);
+        }
+        let later = number.saturating_add(1)..=until;
+        Ok(self.appender.remembers_any(later.filter_map(digest))? == Some(true))
+    }
+
     /// Appends the entry of line `number`, under the key of the line or one derived from the
     /// arguments.
     fn append(&mut self, number: u64, parsed: &ParsedEntry) -> Result<Ticket, AppendError> {
@@ -242,6 +319,8 @@ impl Run<'_> {
         let of_line = of_line.transpose()?;
         let mut entry = parsed.entry(self.clock.now());
         entry.idempotency = entry.idempotency.or(of_line.as_ref());
+        let bytes = u64::try_from(row_bytes(&entry)).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(bytes);
         if entry.idempotency.is_none() {
             self.repeats.without_key = self.repeats.without_key.saturating_add(1);
         }
@@ -385,121 +464,6 @@ impl Run<'_> {
         self.settle(0)?;
         self.output.flush()?;
         self.prove()
-    }
-
-    /// Adds to `failure` how much is in the log and how to resume.
-    fn account(&self, failure: Failure, environment: &Environment) -> Failure {
-        let Append { dir, stream, .. } = self.args;
-        // Counts what is there, not what was promised: an entry may be whole on disk without ever
-        // having been acknowledged.
-        let found = open_reader(dir, self.args.key.as_deref(), environment)
-            .and_then(|reader| Ok(reader.entries(stream)?));
-        let Ok(next) = found else {
-            let taken = counted(self.taken.count(), "entry appended", "entries appended");
-            let failure = failure.after(&format!("{taken} at most"));
-            return failure.also(&self.look_first(environment));
-        };
-        let kept = self.taken.kept(next);
-        let (line, index) = self.taken.after(kept);
-        let failure = match kept {
-            0 => failure.so("nothing was appended"),
-            _ => failure.after(&self.appended(kept)),
-        };
-        let failure = match self.without_receipt(kept) {
-            0 => failure,
-            missing => failure.also(&self.how_to_prove(environment, index, missing)),
-        };
-        let go_on = |line| self.go_on(environment, line, index);
-        // If entries before it are missing, the conflicting line is not reached yet.
-        let reached = self.conflict.filter(|_| kept == self.taken.count());
-        failure.also(&match reached {
-            Some(conflict) => format!(
-                "then begin with it: --from-line {conflict} --at-index {index}; to leave it out, go on with: {}",
-                go_on(conflict.saturating_add(1))
-            ),
-            None if self.is_stopped_by_line() && kept == self.taken.count() => {
-                format!("correct that line, then go on with: {}", go_on(line))
-            }
-            None => format!("go on with: {}", go_on(line)),
-        })
-    }
-
-    /// Returns the way to go on where the log cannot be read to count its entries. A log that was moved
-    /// is named by a placeholder: nobody here knows its new path.
-    fn look_first(&self, environment: &Environment) -> String {
-        let is_moved = Log::geometry(&self.args.dir).is_err();
-        let (dir, words) = if is_moved {
-            (Path::new("NEW"), ", with the new path for NEW")
-        } else {
-            (self.args.dir.as_path(), "")
-        };
-        if self.may_repeat() {
-            return format!(
-                "then repeat the command{words}: its lines have idempotency keys, and none is recorded twice"
-            );
-        }
-        let look = advice::look(self.args, environment, dir);
-        let proofs = self.args.proofs.as_deref();
-        let place = ("LINE", "INDEX");
-        let exported = self.args.exported || self.is_export;
-        let go_on = advice::command(self.args, environment, (dir, proofs, exported), place);
-        format!(
-            "see which lines of the input are there{words}: {look}; go on behind the last of them with: {go_on}"
-        )
-    }
-
-    /// Returns whether a line that has to be corrected ended the command. One of an export needs
-    /// none, as the advised command has its option.
-    const fn is_stopped_by_line(&self) -> bool {
-        self.refused > 0 && !self.args.skip_invalid && !self.is_export
-    }
-
-    /// Returns the command that resumes at `line`, whose entry gets `index`. A folder that takes no
-    /// proofs is left out.
-    fn go_on(&self, environment: &Environment, line: u64, index: u64) -> String {
-        let is_refused = self.proofs.as_ref().is_some_and(ProofFolder::is_refused);
-        let proofs = self.args.proofs.as_deref().filter(|_| !is_refused);
-        let place = (line.to_string(), index.to_string());
-        let dir = self.args.dir.as_path();
-        let exported = self.args.exported || self.is_export;
-        let with = (dir, proofs, exported);
-        advice::command(self.args, environment, with, (&place.0, &place.1))
-    }
-
-    /// Describes the first `kept` entries as appended, and how many of them have no printed
-    /// receipt.
-    fn appended(&self, kept: u64) -> String {
-        let appended = counted(kept, "entry appended", "entries appended");
-        match self.without_receipt(kept) {
-            0 => appended,
-            missing => format!("{appended}, the last {missing} of them without a receipt"),
-        }
-    }
-
-    /// Returns how many of the first `kept` entries lack the receipt that was asked for.
-    fn without_receipt(&self, kept: u64) -> u64 {
-        if self.args.receipts {
-            kept.saturating_sub(self.receipts.left(&self.output))
-        } else {
-            0
-        }
-    }
-
-    /// Returns the way to evidence of the `missing` entries before index `next`, which have no receipt.
-    fn how_to_prove(&self, environment: &Environment, next: u64, missing: u64) -> String {
-        let first = next.saturating_sub(missing);
-        let last = next.saturating_sub(1);
-        format!(
-            "entries {first} to {last} are recorded without a receipt: their lines are not to be appended again, and a proof shows each: {}",
-            advice::proof(self.args, environment, first)
-        )
-    }
-
-    /// Returns whether the whole command can be repeated: the log still knows the keys of all its
-    /// lines.
-    fn may_repeat(&self) -> bool {
-        let keys_max = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
-        self.repeats.without_key == 0 && self.taken.count() <= keys_max
     }
 
     fn summarize(&mut self) -> Result<Status, Failure> {
