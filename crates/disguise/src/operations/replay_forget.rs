@@ -122,7 +122,7 @@ impl<'a> Replay<'a> {
             };
             !made().any(|(it, _)| is_over(it)) && (made().next().is_none() || made().any(is_here))
         };
-        match &told.facts.disguises {
+        match told.facts.disguises() {
             _ if !told.key.is_empty() => may_be_here(&told.key),
             Some(disguises) => {
                 // Each that is here has a record and the way to it.
@@ -196,7 +196,7 @@ pub(super) fn is_making(it: &LoggedOperation) -> bool {
 /// Returns the holds that may refuse to destroy the records again: after a reveal or a new key,
 /// others are in the place of these records.
 fn bound(told: &LoggedOperation) -> Result<Bound, String> {
-    Ok(match (told.action.as_str(), &told.facts.disguises) {
+    Ok(match (told.action.as_str(), told.facts.disguises()) {
         ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),
         ("disguise.forget", Some(ids)) => Bound::Disguises(disguises(ids)?),
         ("disguise.reveal" | "disguise.key" | "disguise.password", _) => Bound::Free,

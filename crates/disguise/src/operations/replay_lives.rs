@@ -115,7 +115,7 @@ impl Replay<'_> {
     pub(super) fn hides_more(&self, told: &LoggedOperation) -> bool {
         let (Some(key), Some(_), true) = (
             told.public_key(),
-            &told.facts.disguises,
+            told.facts.disguises(),
             told.key.is_empty(),
         ) else {
             return false;
@@ -190,7 +190,7 @@ impl Replay<'_> {
 
 /// Returns the disguises of which everything was forgotten, and those in chunks that this ended.
 fn destroyed_of(told: &LoggedOperation) -> impl Iterator<Item = &str> {
-    let disguises = told.facts.disguises.iter().flatten();
+    let disguises = told.facts.disguises().into_iter().flatten();
     let chunks = told.facts.chunks.iter().flatten();
     disguises.chain(chunks).map(String::as_str)
 }

@@ -8,6 +8,7 @@ pub(crate) mod context;
 pub(crate) mod history;
 pub(crate) mod intent;
 mod lineage;
+mod logged_facts;
 pub(crate) mod once;
 pub(crate) mod operation;
 mod overtaken;

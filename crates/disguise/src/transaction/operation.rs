@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::{Entry, Outcome, Timestamp};
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::crypto::suite::{PublicKey, XWING_STORED_BYTES};
@@ -21,6 +20,7 @@ use crate::records::settings::own_salt;
 use crate::records::tables::{OPERATIONS, uninstalled};
 use crate::statements::deletion::delete_keys;
 use crate::statements::table::insert_all;
+use crate::transaction::logged_facts::{DisguisesTold, LoggedFacts};
 use crate::transaction::payload::Payload;
 
 /// Bytes of the random id of an operation.
@@ -82,61 +82,6 @@ pub struct LoggedOperation {
     pub(crate) facts: LoggedFacts,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what a payload may say, each by itself"
-)]
-/// The fields of a payload, apart from counts.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct LoggedFacts {
-    operation: String,
-    database: String,
-    pub(crate) specification: Option<String>,
-    pub(crate) parameters: Option<String>,
-    pub(crate) public_key: Option<String>,
-    /// The public key that was replaced.
-    pub(crate) old_key: Option<String>,
-    /// Its person keeps the private key, and nothing else opens it.
-    pub(crate) key_alone: bool,
-    /// A credential reached rows behind placeholders.
-    pub(crate) over: bool,
-    pub(crate) expires: Option<i64>,
-    pub(crate) due: Option<i64>,
-    pub(crate) disguise: Option<String>,
-    /// The number of records that were forgotten.
-    pub(crate) bags: Option<u64>,
-    /// The outcome of the commit, if the entry contains nothing else.
-    commit: Option<String>,
-    /// True if links of forgotten records were kept, for other disguises.
-    pub(crate) links_kept: bool,
-    /// Names of records that were destroyed; entries of older programs lack them when they were too
-    /// many.
-    pub(crate) destroyed: Option<Vec<String>>,
-    /// There were more than the entry names.
-    pub(crate) destroyed_cut: bool,
-    /// The disguises whose records were destroyed with everything else of a person.
-    pub(crate) disguises: Option<Vec<String>>,
-    /// Disguises in chunks in progress that were ended for the person, or left them out from then
-    /// on.
-    pub(crate) chunks: Option<Vec<String>>,
-    /// The ids of the chunks that were done of disguises, by the disguise.
-    pub(crate) chunk_ids: BTreeMap<String, String>,
-    /// The numbers of rows that were hidden or came back, by the table.
-    pub(crate) rows: BTreeMap<String, u64>,
-    /// The number of placeholders that the person spoke for then.
-    pub(crate) placeholders: Option<u64>,
-    /// The number of rows that a disguise in chunks had touched when it was ended.
-    pub(crate) hidden: Option<u64>,
-    /// The number of rows and values that a reveal did not bring back.
-    pub(crate) kept: Option<u64>,
-    /// The operation that a replay did again; entries of older programs lack it.
-    pub(super) again: Option<String>,
-    /// The name that a database had until it was made another one.
-    former: Option<String>,
-    tenant: Option<String>,
-}
-
 impl LoggedOperation {
     /// Returns the operation of `entry` that the database remembers if it was done. An entry says
     /// that it is about to be committed, or that the commit failed. The last entry of an operation
@@ -163,6 +108,10 @@ impl LoggedOperation {
             _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
             _ => CommitOutcome::Undone,
         };
+        let is_count = matches!(facts.disguises, Some(DisguisesTold::Counted(_)));
+        if is_count && entry.action != "disguise.expire" {
+            return None;
+        }
         // A key of a suite that this program does not know is not the absence of a key.
         for key in [&facts.public_key, &facts.old_key].into_iter().flatten() {
             Self::key(key)?;

@@ -23,7 +23,7 @@ const ONE: Value = Value::Int(1);
 
 impl Station {
     /// Tells of what follows in the log of this name.
-    fn tell_in(&mut self, log: &str) {
+    pub(super) fn tell_in(&mut self, log: &str) {
         let key = SubjectKey::of_log(log.as_bytes());
         self.forum.engine.set_subject_key(Arc::new(key));
     }

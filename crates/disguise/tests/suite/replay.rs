@@ -47,7 +47,7 @@ const TABLES: [&str; 20] = [
 pub(super) struct Station {
     pub(super) forum: Forum,
     pub(super) told: Rc<RefCell<Vec<LoggedOperation>>>,
-    texts: Rc<RefCell<Vec<String>>>,
+    pub(super) texts: Rc<RefCell<Vec<String>>>,
     /// The most names of records that entries have from now on.
     names: Rc<Cell<usize>>,
     /// Entries of forgetting do not name the key from now on, as those of programs before did not.

@@ -1,0 +1,80 @@
+//! The facts that the payload of an entry states, as they are read from a log.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a payload may say, each by itself"
+)]
+/// The fields of a payload, apart from counts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LoggedFacts {
+    pub(super) operation: String,
+    pub(super) database: String,
+    pub(crate) specification: Option<String>,
+    pub(crate) parameters: Option<String>,
+    pub(crate) public_key: Option<String>,
+    /// The public key that was replaced.
+    pub(crate) old_key: Option<String>,
+    /// Its person keeps the private key, and nothing else opens it.
+    pub(crate) key_alone: bool,
+    /// A credential reached rows behind placeholders.
+    pub(crate) over: bool,
+    pub(crate) expires: Option<i64>,
+    pub(crate) due: Option<i64>,
+    pub(crate) disguise: Option<String>,
+    /// The number of records that were forgotten.
+    pub(crate) bags: Option<u64>,
+    /// The outcome of the commit, if the entry contains nothing else.
+    pub(super) commit: Option<String>,
+    /// True if links of forgotten records were kept, for other disguises.
+    pub(crate) links_kept: bool,
+    /// Names of records that were destroyed; entries of older programs lack them when they were too
+    /// many.
+    pub(crate) destroyed: Option<Vec<String>>,
+    /// There were more than the entry names.
+    pub(crate) destroyed_cut: bool,
+    /// The disguises whose records were destroyed.
+    pub(super) disguises: Option<DisguisesTold>,
+    /// Disguises in chunks in progress that were ended for the person, or left them out from then
+    /// on.
+    pub(crate) chunks: Option<Vec<String>>,
+    /// The ids of the chunks that were done of disguises, by the disguise.
+    pub(crate) chunk_ids: BTreeMap<String, String>,
+    /// The numbers of rows that were hidden or came back, by the table.
+    pub(crate) rows: BTreeMap<String, u64>,
+    /// The number of placeholders that the person spoke for then.
+    pub(crate) placeholders: Option<u64>,
+    /// The number of rows that a disguise in chunks had touched when it was ended.
+    pub(crate) hidden: Option<u64>,
+    /// The number of rows and values that a reveal did not bring back.
+    pub(crate) kept: Option<u64>,
+    /// The operation that a replay did again; entries of older programs lack it.
+    pub(super) again: Option<String>,
+    /// The name that a database had until it was made another one.
+    pub(super) former: Option<String>,
+    pub(super) tenant: Option<String>,
+}
+
+/// The disguises whose records were destroyed, as an entry tells of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum DisguisesTold {
+    /// Those of which a person had everything forgotten.
+    Named(Vec<String>),
+    /// The number of those of which a sweep destroyed what had ended.
+    Counted(#[expect(dead_code, reason = "nothing is done again by it")] u64),
+}
+
+impl LoggedFacts {
+    /// Returns the disguises whose records were destroyed with everything else of a person.
+    pub(crate) fn disguises(&self) -> Option<&[String]> {
+        match &self.disguises {
+            Some(DisguisesTold::Named(ids)) => Some(ids),
+            Some(DisguisesTold::Counted(_)) | None => None,
+        }
+    }
+}

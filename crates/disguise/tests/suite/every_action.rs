@@ -1,0 +1,186 @@
+//! Entries of every action, as a replay reads them.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use probity_disguise::{
+    ApplyRequest, Authority, Credential, DecayRequest, Holding, LoggedOperation, Mapping,
+    Protection, Replayability, SecretKey, Spec, Value,
+};
+use probity_format::Timestamp;
+
+use super::endings::later;
+use super::forum::*;
+use super::replay::{Station, edna, outlooks, station};
+
+/// Actions of which the log has refusals alone.
+const READS: [&str; 3] = [
+    "disguise.list",
+    "disguise.speaks-for",
+    "disguise.subject-name",
+];
+const WEIGHTS: &str = "[[update]]\nname = \"weights\"\ntable = \"moderations\"\n[[update.into]]\ntable = \"moderations\"\nrest = true\nvalues = { weight = 3 }\n";
+
+pub(super) fn court<'a>() -> Authority<'a> {
+    Authority {
+        actor: "court",
+        basis: "7 C 81/26",
+        time: time(),
+    }
+}
+
+pub(super) fn request(
+    spec: &Spec,
+    user: Option<i64>,
+    expires: Option<Timestamp>,
+) -> ApplyRequest<'_> {
+    ApplyRequest {
+        spec,
+        user: user.map(Value::Int),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires,
+        time: time(),
+    }
+}
+
+impl Station {
+    pub(super) fn copy_of_key(&self, user: i64) -> SecretKey {
+        SecretKey::from_bytes(*self.forum.keys[&user].expose())
+    }
+
+    /// Logs, and another identity of the database.
+    fn begins_anew(&mut self) {
+        self.tell_in("one");
+        self.forum.engine.begin_log(time()).unwrap();
+        self.tell_in("two");
+        self.forum.engine.separate(time()).unwrap();
+        self.forum.engine.begin_log(time()).unwrap();
+    }
+
+    /// A hold that a replay places again, and that is lifted.
+    fn holds(&mut self) {
+        self.back_up();
+        let (two, mut holds) = (Value::Int(2), self.forum.engine.holds());
+        let id = holds.place(Holding::Person(&two), &court()).unwrap();
+        self.restore();
+        let done = self.replay(&[], &[]);
+        assert_eq!(outlooks(&done), [("disguise.hold", &Replayability::Done)]);
+        self.forum.engine.holds().lift(id, &court()).unwrap();
+    }
+
+    /// Disguises of every kind, what ends them, and what is done with their records.
+    fn disguises(&mut self) {
+        let (blank, due) = (edna(BLANK), later(30));
+        let engine = &mut self.forum.engine;
+        engine
+            .apply(&request(&blank, Some(1), Some(later(1))))
+            .unwrap();
+        assert!(engine.schedule().sweep(later(9)).unwrap().records > 0);
+        let id = engine
+            .schedule()
+            .add(&request(&blank, Some(1), None), due)
+            .unwrap();
+        engine.schedule().cancel(id, time()).unwrap();
+        let id = engine
+            .chunks()
+            .begin(&request(&blank, Some(2), None))
+            .unwrap();
+        engine.chunks().finish(id, 2, time).unwrap();
+        assert!(self.forum.reveal(2, id).is_complete());
+        self.forum.sql("UPDATE users SET karma = 1 WHERE id = 4");
+        let inactive = DecayRequest {
+            spec: &blank,
+            inactive: "users.karma < :active",
+            parameters: BTreeMap::from([("active".to_owned(), Value::Int(5))]),
+            expires: None,
+            after: None,
+            page: 10,
+            time: time(),
+        };
+        let decayed = self.forum.engine.decay().apply(&inactive).unwrap();
+        assert_eq!(decayed.applied.len(), 1);
+        let (four, key) = (Value::Int(4), self.copy_of_key(4));
+        let credential = Credential::Key(&key);
+        let exported = self.forum.engine.export(&four, &credential, None, time());
+        exported.unwrap();
+        self.forget(4, Some(decayed.applied.first().unwrap().id));
+        self.apply(BLANK, Some(4));
+        self.forget(4, None);
+    }
+
+    /// Somebody comes, changes what opens their records, and goes; a migration is recorded.
+    fn people(&mut self) {
+        self.forum.sql("INSERT INTO users VALUES (5, 'user5', 7)");
+        let (five, mut people) = (Value::Int(5), self.forum.engine.people());
+        let made = people.register(&five, Protection::Password("first"), time());
+        let first = made.unwrap().key;
+        let second = Protection::Password("second");
+        let by_key = Credential::Key(&first);
+        people
+            .change_password(&five, &by_key, second, time())
+            .unwrap();
+        let by_password = Credential::Password("second");
+        let made = people.change_key(&five, &by_password, Protection::KeyAlone, time());
+        let last = made.unwrap().key;
+        let by_key = Credential::Key(&last);
+        people.unregister(&five, Some(&by_key), time()).unwrap();
+        self.forum
+            .sql("ALTER TABLE moderations ADD COLUMN weight BIGINT");
+        let update = Mapping::parse(WEIGHTS).unwrap();
+        let mut updates = self.forum.engine.updates();
+        updates.record(&update, time()).unwrap();
+    }
+
+    fn actions(&self) -> BTreeSet<String> {
+        let texts = self.texts.borrow();
+        let action = |it: &String| it.split(' ').next().unwrap_or_default().to_owned();
+        texts.iter().map(action).collect()
+    }
+}
+
+/// Returns the actions that the sources name.
+fn actions_of_sources(folder: &Path, all: &mut BTreeSet<String>) {
+    for found in fs::read_dir(folder).unwrap() {
+        let path = found.unwrap().path();
+        if path.is_dir() {
+            actions_of_sources(&path, all);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for part in text.split("\"disguise.").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            let is_action = |it: char| it.is_ascii_lowercase() || it == '-';
+            if !name.is_empty() && name.chars().all(is_action) {
+                all.insert(format!("disguise.{name}"));
+            }
+        }
+    }
+}
+
+/// The entry of a sweep that destroyed records counts disguises where that of a forgetting names them,
+/// and no replay could read it: each listed it for ever. Of every action that the program writes a
+/// replay reads the entry, and finds that the database lacks nothing.
+pub(crate) fn a_replay_reads_the_entries_of_every_action() {
+    let mut station = station();
+    station.begins_anew();
+    station.holds();
+    station.disguises();
+    station.people();
+    let mut expected = BTreeSet::new();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    actions_of_sources(&sources, &mut expected);
+    expected.retain(|it| !READS.contains(&it.as_str()));
+    assert_eq!(station.actions(), expected);
+    for really in [false, true] {
+        assert_eq!(station.replay_or_look(&[], &[], really), []);
+    }
+    let told: Vec<LoggedOperation> = station.told.borrow().clone();
+    let engine = &mut station.forum.engine;
+    assert_eq!(engine.missed().strangers(&told).unwrap(), None);
+    assert_eq!(engine.missed().untold(&told).unwrap(), 0);
+    assert_eq!(engine.chunks().unfinished().unwrap(), []);
+}
