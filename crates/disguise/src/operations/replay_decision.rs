@@ -278,8 +278,10 @@ impl<'a> Replay<'a> {
     fn fate_of_begun(&self, told: &LoggedOperation) -> FateOfBegun {
         let since = || self.all().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
-        let is_back =
-            |it: &LoggedOperation| it.action == "disguise.reveal" && it.facts.kept == Some(0);
+        // Somebody else may name any disguise, and finds nothing of it.
+        let is_of_other = |it: &LoggedOperation| it.reveals_no_row() && it.subject != told.subject;
+        let reveals = |it: &LoggedOperation| it.action == "disguise.reveal" && !is_of_other(it);
+        let is_back = |it: &LoggedOperation| reveals(it) && it.facts.kept == Some(0);
         let is_over = |it: &LoggedOperation| {
             it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
         };
@@ -289,7 +291,7 @@ impl<'a> Replay<'a> {
         let is_ended = |it: &LoggedOperation| match it.action.as_str() {
             "disguise.cancel" => it.key == told.key,
             // It goes on without whoever reveals or forgets it, where everybody is meant.
-            "disguise.reveal" => told.subject.is_some() && it.key == told.key,
+            "disguise.reveal" => told.subject.is_some() && it.key == told.key && reveals(it),
             "disguise.forget" => {
                 let is_meant = it.key.is_empty() || it.key == told.key;
                 told.subject.is_some() && it.subject == told.subject && is_meant
@@ -309,6 +311,9 @@ impl<'a> Replay<'a> {
     /// Returns the action for a reveal. Bringing rows back needs the credential, unless they were
     /// never hidden here, and are not by this replay.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        if told.reveals_no_row() && !self.may_end(told) {
+            return Ok(ReplayAction::Nothing);
+        }
         let is_begun_here = !self.lacks_beginning(told);
         let is_hidden = is_begun_here || self.is_whole(&told.key) || self.is_made(&told.key);
         if !is_hidden && told.facts.kept == Some(0) {

@@ -23,7 +23,8 @@ impl<'a> Replay<'a> {
     /// backup gave them other names, which only their owner can follow.
     pub(super) fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let renames = |it: &LoggedOperation| {
-            matches!(&*it.action, "disguise.reveal" | "disguise.key")
+            it.action == "disguise.key"
+                || it.action == "disguise.reveal" && !it.reveals_no_row()
                 || it.action == "disguise.forget" && it.facts.links_kept
         };
         if self.lacks_before(told, renames) {

@@ -66,11 +66,22 @@ impl Replay<'_> {
     }
 
     fn is_going(&self, id: &str) -> bool {
-        id.parse().is_ok_and(|id| self.going.contains_key(&id))
+        self.goes_on(id).is_some()
+    }
+
+    fn goes_on(&self, id: &str) -> Option<&Going> {
+        self.going.get(&id.parse().ok()?)
+    }
+
+    /// Returns whether a disguise in chunks goes on here, or is to, that a reveal may have ended for its
+    /// person.
+    pub(super) fn may_end(&self, told: &LoggedOperation) -> bool {
+        let is_theirs = |it: &Going| it.key.is_none() || it.key == told.public_key();
+        self.goes_on(&told.key).is_some_and(is_theirs) || self.is_made(&told.key)
     }
 
     fn last_chunk(&self, id: &str) -> LastChunk {
-        if let Some(going) = id.parse().ok().and_then(|id| self.going.get(&id)) {
+        if let Some(going) = self.goes_on(id) {
             return going.last;
         }
         let own = self.done.iter().rev();

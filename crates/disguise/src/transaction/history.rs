@@ -106,6 +106,13 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
             missing.push((*it).clone());
             continue;
         };
+        if it.found_nothing() {
+            // Of one before that was missed nothing is left to do.
+            if is_known {
+                repeated.add(it, &lineage, true);
+            }
+            continue;
+        }
         let destroyed = it.facts.destroyed.iter().flatten();
         let is_there_again = destroyed.into_iter().any(|it| there.contains(it));
         if is_known {
@@ -169,7 +176,7 @@ impl<'a> Lives<'a> {
         let mut lives = Self::default();
         for (Committed { it, .. }, known) in own {
             let key = it.key.as_str();
-            let is_here = *known == Some(true);
+            let is_here = *known == Some(true) && !it.found_nothing();
             match it.action.as_str() {
                 "disguise.begin" if is_here => drop(lives.begun.insert(key)),
                 "disguise.reveal" if is_here => drop(lives.revealed.insert(key)),

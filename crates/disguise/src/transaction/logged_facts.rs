@@ -46,6 +46,12 @@ pub(crate) struct LoggedFacts {
     pub(crate) chunk_ids: BTreeMap<String, String>,
     /// The numbers of rows that were hidden or came back, by the table.
     pub(crate) rows: BTreeMap<String, u64>,
+    /// The numbers of values that came back, by the table.
+    pub(super) values: BTreeMap<String, u64>,
+    /// The numbers of rows made meanwhile that a reveal deleted, by the table.
+    pub(super) deleted: BTreeMap<String, u64>,
+    /// The numbers of rows made meanwhile that a reveal left under placeholders, by the table.
+    pub(super) retained: BTreeMap<String, u64>,
     /// The number of placeholders that the person spoke for then.
     pub(crate) placeholders: Option<u64>,
     /// The number of rows that a disguise in chunks had touched when it was ended.
@@ -70,6 +76,15 @@ pub(super) enum DisguisesTold {
 }
 
 impl LoggedFacts {
+    /// Returns whether they say, of a reveal, that no row came back, stays hidden or was deleted, and
+    /// that no record was destroyed, so that none was written anew either.
+    pub(super) fn change_nothing(&self) -> bool {
+        let counts = [&self.rows, &self.values, &self.deleted, &self.retained];
+        let is_none = counts.into_iter().flatten().all(|(_, rows)| *rows == 0);
+        let destroyed = self.destroyed.iter().flatten().count();
+        is_none && destroyed == 0 && !self.destroyed_cut && self.kept == Some(0)
+    }
+
     /// Returns the disguises whose records were destroyed with everything else of a person.
     pub(crate) fn disguises(&self) -> Option<&[String]> {
         match &self.disguises {

@@ -181,6 +181,19 @@ impl LoggedOperation {
         }
     }
 
+    /// Returns whether it is a reveal that left all rows and records as they were. It may have ended a
+    /// disguise in chunks.
+    pub(crate) fn reveals_no_row(&self) -> bool {
+        self.action == "disguise.reveal" && self.unread.is_none() && self.facts.change_nothing()
+    }
+
+    /// Returns whether it is a reveal that changed nothing at all, as its entry says. One that ended a
+    /// disguise in chunks before its rows were reached does not say which records it destroyed, nor did
+    /// programs before where it found nothing there.
+    pub(crate) fn found_nothing(&self) -> bool {
+        self.reveals_no_row() && self.facts.destroyed.is_some()
+    }
+
     /// Returns whether it is a replay that did `it` again.
     pub(crate) fn did_again(&self, it: &Self) -> bool {
         let is_it = match &self.facts.again {

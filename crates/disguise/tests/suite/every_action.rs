@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use probity_disguise::{
-    ApplyRequest, Authority, Credential, DecayRequest, Holding, LoggedOperation, Mapping,
-    Protection, Replayability, SecretKey, Spec, Value,
+    ApplyRequest, Authority, Credential, DecayRequest, DisguiseId, Holding, LoggedOperation,
+    Mapping, Protection, Replayability, SecretKey, Spec, Value,
 };
 use probity_format::Timestamp;
 
+use super::chunks::begin;
 use super::endings::later;
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station};
@@ -183,4 +184,40 @@ pub(crate) fn a_replay_reads_the_entries_of_every_action() {
     assert_eq!(engine.missed().strangers(&told).unwrap(), None);
     assert_eq!(engine.missed().untold(&told).unwrap(), 0);
     assert_eq!(engine.chunks().unfinished().unwrap(), []);
+}
+
+/// A reveal of a disguise that never was, which anybody may ask for, stood between each restored backup and
+/// what others had forgotten: it might have written their records anew. One that found nothing is nothing to
+/// do again, keeps nothing else from being done, and ends nothing.
+pub(crate) fn a_reveal_that_found_nothing_keeps_nothing_from_being_done_again() {
+    let mut station = station();
+    let gone = station.apply(GDPR, Some(1));
+    let begun = begin(&mut station.forum, BLANK, Some(4), false).unwrap();
+    station.back_up();
+    let never: DisguiseId = "0000000000000001".parse().unwrap();
+    let find_nothing = |station: &mut Station| {
+        for id in [never, gone.id, begun] {
+            assert!(!station.forum.reveal(3, id).found);
+        }
+    };
+    find_nothing(&mut station);
+    station.forget(1, None);
+    station.apply(BLANK, Some(2));
+    for is_overtaken in [false, true] {
+        station.restore();
+        if is_overtaken {
+            find_nothing(&mut station);
+        }
+        let specs = [edna(GDPR), edna(BLANK)];
+        let done = station.replay(&specs, &[]);
+        let expected = [
+            ("disguise.forget", &Replayability::Done),
+            ("disguise.apply", &Replayability::Done),
+        ];
+        assert_eq!(outlooks(&done), expected, "{done:?}");
+        assert_eq!(station.replay(&specs, &[]), []);
+        let key = station.copy_of_key(1);
+        assert!(!station.opens(1, &Credential::Key(&key)));
+        assert_eq!(station.forum.engine.chunks().unfinished().unwrap(), [begun]);
+    }
 }
