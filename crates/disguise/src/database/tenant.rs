@@ -104,7 +104,7 @@ impl TenantScope {
     pub(crate) fn salt(&self, salt: Vec<u8>) -> Vec<u8> {
         match self.tag() {
             [] => salt,
-            tag => hashed(b"salt", &salt, tag),
+            tag => salt_of(&salt, tag),
         }
     }
 
@@ -140,6 +140,11 @@ impl TenantScope {
             parameters,
         }
     }
+}
+
+/// Returns the salt of the records of the tenant with this tag, from the salt of the database.
+pub(crate) fn salt_of(salt: &[u8], tag: &[u8]) -> Vec<u8> {
+    hashed(b"salt", salt, tag)
 }
 
 fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {

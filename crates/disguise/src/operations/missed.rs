@@ -11,7 +11,7 @@ use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_lives::WAITS;
 use super::replay_obstacles::{Ending, Ground, end, ending};
-use super::separate::{SEPARATE, database_names, is_unsaid, note_log_of};
+use super::separate::{SEPARATE, database_names, had_of, is_unsaid, note_log_of};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -125,7 +125,8 @@ impl<D: Database> Missed<'_, D> {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`]; [`Error::DamagedRow`] where the log has operations that the
+    /// database remembers under a name that is not its own.
     pub fn list(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
         self.transactions.refresh()?;
         self.transactions.transaction(|open| {
@@ -174,8 +175,8 @@ impl<D: Database> Missed<'_, D> {
             let is_told = told.iter().any(|it| is_own(it) && it.action != SEPARATE);
             let is_left = has_other_life(told, [&whole, &own]);
             // A log that tells of what another tenant did here is this database's.
-            let since = told.iter().filter(|it| it.action != SEPARATE);
-            let is_strange = !is_told && !operation::has_any_of(&mut open.database, since)?;
+            let had = had_of(open, told)?;
+            let is_strange = !is_told && had.iter().all(|it| it.action == SEPARATE);
             let may_be_another = others > 0 || is_unsaid(open)?;
             Ok((may_be_another && (is_strange || is_left)).then_some(others))
         })

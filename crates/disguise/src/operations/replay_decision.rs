@@ -13,11 +13,12 @@ use super::replay_keys::Changed;
 use super::replay_lives::{Going, WAITS, going};
 use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
-use super::separate::{BEGIN_LOG, database_names};
+use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{ApplyRequest, Forgotten};
+use crate::records::hold::{self, HoldId};
 use crate::records::settings;
 use crate::records::subject::Naming;
 use crate::spec::Spec;
@@ -39,6 +40,10 @@ const UNKNOWN: &str = "the database was lost at its commit and does not have it 
 const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
 
 const OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it, so do it again where it is wanted";
+
+const HOLD_OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it. Place it again, with the actor and the basis of its entry, and it is not listed any more; where it is not wanted, lift the new one";
+
+const HOLD_UNKNOWN: &str = "the database was lost at its commit and does not have it now: whether it ever had is not known. Place it again, with the actor and the basis of its entry, and it is not listed any more; where it is not wanted, lift the new one";
 
 const NO_KEY: &str = "its entry does not name the public key";
 
@@ -70,6 +75,10 @@ pub(super) struct Replay<'a> {
     strange: BTreeSet<OperationId>,
     /// The names of the records in the database.
     pub(super) there: RecordNames,
+    /// The log in which the database is told of is noted.
+    has_log: bool,
+    /// The holds in force.
+    holds: BTreeSet<HoldId>,
     /// The disguises in chunks that go on here.
     pub(super) going: BTreeMap<DisguiseId, Going>,
     naming: Naming,
@@ -84,7 +93,10 @@ impl<'a> Replay<'a> {
     ) -> Result<Self, Error> {
         let salt = settings::salt(&mut open.database)?;
         let names = database_names(open)?;
+        had_of(open, request.told)?;
+        let has_log = has_log(open)?;
         let database = &mut open.database;
+        let holds = hold::names(database)?.into_keys().collect();
         let there = if request.told.iter().any(LoggedOperation::names_records) {
             record_names::record_names(database, &salt)?
         } else {
@@ -119,6 +131,8 @@ impl<'a> Replay<'a> {
             missing,
             people,
             there,
+            has_log,
+            holds,
             strange,
             naming: open.naming().clone(),
             specs: specs
@@ -147,7 +161,7 @@ impl<'a> Replay<'a> {
         if told.is_put_back {
             return self.forget_again(told);
         }
-        if let Some(why) = passed(told) {
+        if let Some(why) = self.passed(told) {
             return no(why);
         }
         if self.is_after_update(told) {
@@ -169,8 +183,41 @@ impl<'a> Replay<'a> {
         let is_begun = told.action == "disguise.begin";
         told.unread.is_some()
             || self.strange.contains(&told.id)
-            || passed(told).is_some()
+            || self.passed(told).is_some()
             || is_begun && !matches!(self.fate_of_begun(told), FateOfBegun::GoesOn)
+    }
+
+    /// Returns why an operation is not done again, whatever it was: others were done since, or nobody knows
+    /// whether it was committed. Some leave nothing to do in any case.
+    fn passed(&self, told: &LoggedOperation) -> Option<&'static str> {
+        if self.is_settled_here(told) {
+            return None;
+        }
+        let is_hold = told.action == "disguise.hold";
+        if told.is_overtaken {
+            return Some(if is_hold { HOLD_OVERTAKEN } else { OVERTAKEN });
+        }
+        let is_unknown = told.fate == CommitOutcome::Unknown;
+        is_unknown.then_some(if is_hold { HOLD_UNKNOWN } else { UNKNOWN })
+    }
+
+    /// Returns whether nothing is left to do of an operation after which the database went on, or of
+    /// which nobody knows whether it was committed.
+    fn is_settled_here(&self, told: &LoggedOperation) -> bool {
+        let is_passed = told.is_overtaken || told.fate == CommitOutcome::Unknown;
+        let is_lift = |it: &LoggedOperation| it.action == "disguise.lift" && it.key == told.key;
+        is_passed
+            && match told.action.as_str() {
+                // A sweep destroys what has ended in any case.
+                "disguise.expire" => true,
+                BEGIN_LOG => self.has_log,
+                "disguise.hold" => {
+                    let mut since = self.all().skip_while(|it| it.id != told.id);
+                    since.any(is_lift)
+                }
+                "disguise.lift" => !told.key.parse().is_ok_and(|id| self.holds.contains(&id)),
+                _ => false,
+            }
     }
 
     /// Returns whether it hid rows after an update that is missing.
@@ -220,6 +267,9 @@ impl<'a> Replay<'a> {
                 _ => no(NO_KEY),
             },
             "disguise.unregister" => self.unregister(told),
+            "disguise.hold" | "disguise.lift" if self.is_settled_here(told) => {
+                Ok(ReplayAction::Nothing)
+            }
             "disguise.hold" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
                 match &told.facts.disguise {
@@ -491,15 +541,6 @@ impl<'a> Replay<'a> {
         }
         Ok(ReplayAction::Unregister(key, self.ends(told, None)?))
     }
-}
-
-/// Returns why an operation is not done again, whatever it was: others were done since, or nobody knows
-/// whether it was committed. A sweep destroys what has ended in any case.
-fn passed(told: &LoggedOperation) -> Option<&'static str> {
-    if told.is_overtaken && told.action != "disguise.expire" {
-        return Some(OVERTAKEN);
-    }
-    (told.fate == CommitOutcome::Unknown).then_some(UNKNOWN)
 }
 
 pub(super) fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {

@@ -4,11 +4,12 @@ use probity_format::Timestamp;
 
 use super::engine::Engine;
 use crate::database::Database;
+use crate::database::tenant::salt_of;
 use crate::error::Error;
 use crate::records::identity::{self, Identity};
 use crate::records::subject::LogNames;
 use crate::transaction::audit::OperationRequest;
-use crate::transaction::operation;
+use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
 use crate::transaction::transactions::Transactions;
 
@@ -64,7 +65,7 @@ impl<D: Database> Engine<D> {
             }
             told.put_former_log(&mut open.database)?;
             let former = told.name(&told.salt);
-            identity::put_history(&mut open.database)?;
+            told.put_history(&mut open.database)?;
             operation::remove_logged(&mut open.database)?;
             open.done(&asked, Payload::new().with("former", former))
         })
@@ -100,10 +101,36 @@ pub(super) fn note_log_of<D: Database>(
     Ok(())
 }
 
+/// Returns whether the log is noted in which the database is told of.
+pub(super) fn has_log<D: Database>(open: &mut Transactions<D>) -> Result<bool, Error> {
+    let (told, _log) = known(open)?;
+    Ok(told.has_log())
+}
+
 /// Returns whether nothing says which log tells of the database.
 pub(super) fn is_unsaid<D: Database>(open: &mut Transactions<D>) -> Result<bool, Error> {
     let (told, _log) = known(open)?;
     Ok(told.is_unsaid())
+}
+
+/// Returns the operations of a log that the database has, of all tenants. Refuses a database that has some which the log tells
+/// of under another name: what gives it its name was changed, and nothing says what it lacks.
+pub(super) fn had_of<'t, D: Database>(
+    open: &mut Transactions<D>,
+    told: &'t [LoggedOperation],
+) -> Result<Vec<&'t LoggedOperation>, Error> {
+    let (own, _log) = known(open)?;
+    let had = operation::had_of(&mut open.database, told)?;
+    let whole = own.name(&own.salt);
+    let is_own = |it: &LoggedOperation| {
+        let tenant = || Some(own.name(&salt_of(&own.salt, &it.tag()?)));
+        it.is_of(&whole) || tenant().is_some_and(|name| it.is_of(&name))
+    };
+    if had.iter().all(|it| is_own(it)) {
+        Ok(had)
+    } else {
+        Err(identity::damaged_history())
+    }
 }
 
 /// Returns the names in entries of the database and of its tenant; refuses another log than the one

@@ -23,14 +23,15 @@ const UNTOLD: &[u8] = b"-";
 const FORMER_LOGS: &[u8] = b"former logs";
 /// The setting that makes another database of a copy.
 const HISTORY: &[u8] = b"history";
-/// Bytes of the random number of a history.
+/// Bytes of the random number of a history, before its check.
 const HISTORY_BYTES: usize = 16;
+const _: () = assert!(HISTORY_BYTES == LOG_NAME_BYTES, "checked alike");
 
 /// The settings that say which database a log tells of.
 pub(crate) struct Identity {
     /// The random salt of this database.
     pub(crate) salt: Vec<u8>,
-    history: Option<Vec<u8>>,
+    history: Option<[u8; HISTORY_BYTES]>,
     log: NotedLog,
     former_logs: Vec<LogName>,
 }
@@ -73,16 +74,13 @@ impl Identity {
         if salt.len() != SALT_BYTES {
             return Err(damaged("salt"));
         }
-        if history.as_ref().is_some_and(|it| it.len() != HISTORY_BYTES) {
-            return Err(damaged("history"));
-        }
         let log = all.remove(LOG);
         let former_logs = all.remove(FORMER_LOGS).unwrap_or_default();
         Ok(Self {
             log: noted(&salt, log.as_deref()).ok_or_else(|| damaged("log"))?,
             former_logs: checked(&salt, FORMER_LOGS, &former_logs)
                 .ok_or_else(|| damaged("former logs"))?,
-            history,
+            history: history.map(|it| number(&salt, &it)).transpose()?,
             salt,
         })
     }
@@ -227,6 +225,14 @@ impl Identity {
         Ok(())
     }
 
+    /// Makes another database of it, of which no log tells yet.
+    pub(crate) fn put_history(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
+        let number = self.with_check(HISTORY, &random::<HISTORY_BYTES>()?);
+        put_setting(database, HISTORY, &number)?;
+        let by = ["name".to_owned()];
+        delete_keys(database, SETTINGS, &by, &[vec![bytes(LOG)]]).map(drop)
+    }
+
     fn put_named(&self, database: &mut dyn TenantConnection, log: &LogNames) -> Result<(), Error> {
         put_setting(database, LOG, &self.with_check(LOG, &log.present))
     }
@@ -265,8 +271,8 @@ fn noted(salt: &[u8], value: Option<&[u8]>) -> Option<NotedLog> {
     }
 }
 
-/// Parses names of logs and the check behind them, which programs before did not write; nothing where
-/// they are damaged.
+/// Parses names of logs, or the number of a history, and the check behind them, which programs before
+/// did not write; nothing where they are damaged.
 fn checked(salt: &[u8], setting: &[u8], value: &[u8]) -> Option<Vec<LogName>> {
     let (names, check) = value.as_chunks::<LOG_NAME_BYTES>();
     let is_it = match check.len() {
@@ -280,11 +286,17 @@ fn checked(salt: &[u8], setting: &[u8], value: &[u8]) -> Option<Vec<LogName>> {
     is_it.then(|| names.to_vec())
 }
 
-/// Makes another database of this one, of which no log tells yet.
-pub(crate) fn put_history(database: &mut dyn TenantConnection) -> Result<(), Error> {
-    put_setting(database, HISTORY, &random::<HISTORY_BYTES>()?)?;
-    let by = ["name".to_owned()];
-    delete_keys(database, SETTINGS, &by, &[vec![bytes(LOG)]]).map(drop)
+/// Parses the number of a history.
+fn number(salt: &[u8], value: &[u8]) -> Result<[u8; HISTORY_BYTES], Error> {
+    match checked(salt, HISTORY, value).as_deref() {
+        Some([number]) => Ok(*number),
+        _ => Err(damaged_history()),
+    }
+}
+
+/// Returns the error for a history that cannot be the one of this database.
+pub(crate) fn damaged_history() -> Error {
+    damaged("history")
 }
 
 #[cfg(test)]

@@ -208,10 +208,15 @@ impl<'a> Lives<'a> {
 /// The lineages of people under which an action was done.
 type Keys<'a> = BTreeSet<Option<&'a str>>;
 
+/// A hold, by the person or the disguise, and by who placed it and by what right.
+type Placed<'a> = (Option<&'a str>, Option<&'a str>, &'a str, &'a str);
+
 /// The operations after the one at hand that the database has, from the last one on.
 #[derive(Default)]
 struct Repeated<'a> {
     same: BTreeMap<(&'a str, &'a str, Option<&'a str>), Keys<'a>>,
+    /// Those that were placed here.
+    holds: BTreeSet<Placed<'a>>,
     /// Those who had everything forgotten here, with their credential.
     forgot: BTreeSet<&'a str>,
     /// Those whose credentials went with everything else, perhaps by a replay.
@@ -223,6 +228,9 @@ impl<'a> Repeated<'a> {
         let name = (&*it.action, &*it.key, it.subject.as_deref());
         let key = lineage.of_operation(it);
         self.same.entry(name).or_default().insert(key);
+        if it.action == "disguise.hold" && is_own {
+            self.holds.insert(placed(it));
+        }
         if it.action == "disguise.forget" && it.key.is_empty() {
             self.closed.extend(key);
             self.forgot.extend(key.filter(|_| is_own));
@@ -231,7 +239,8 @@ impl<'a> Repeated<'a> {
 
     /// Returns whether the person of `it` did the same again, or had everything forgotten since. By
     /// the id alone it may have been somebody else's; so their keys must be of one lineage, where
-    /// the entry names one. Whoever registers again has another key.
+    /// the entry names one. Whoever registers again has another key. A hold is placed again by the same
+    /// authority for the same reason.
     fn has(&self, it: &'a LoggedOperation, lineage: &Lineage<'a>) -> bool {
         let name = (&*it.action, &*it.key, it.subject.as_deref());
         let own = lineage.of_operation(it);
@@ -241,8 +250,14 @@ impl<'a> Repeated<'a> {
         let ended = match it.action.as_str() {
             "disguise.forget" | "disguise.key" => &self.forgot,
             "disguise.password" => &self.closed,
+            "disguise.hold" => return self.holds.contains(&placed(it)),
             _ => return it.may_be_repeated() && self.same.get(&name).is_some_and(is_same),
         };
         self.same.get(&name).is_some_and(is_same) || own.is_some_and(|key| ended.contains(key))
     }
+}
+
+fn placed(hold: &LoggedOperation) -> Placed<'_> {
+    let disguise = hold.facts.disguise.as_deref();
+    (hold.subject.as_deref(), disguise, &hold.actor, &hold.basis)
 }

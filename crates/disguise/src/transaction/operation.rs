@@ -172,6 +172,11 @@ impl LoggedOperation {
         self.facts.tenant.is_some()
     }
 
+    /// Returns the tag of the tenant for whom it was done.
+    pub(crate) fn tag(&self) -> Option<[u8; TAG_BYTES]> {
+        undigits(self.facts.tenant.as_deref()?)
+    }
+
     /// Returns whether all that its disguise hides was hidden after it: it applied the disguise, or
     /// was a replay that did.
     pub(crate) fn makes_whole(&self) -> bool {
@@ -232,6 +237,7 @@ impl LoggedOperation {
         let again = [
             "forget",
             "key",
+            "lift",
             "password",
             "register",
             "reveal",
@@ -382,13 +388,14 @@ pub(crate) fn has_logged(database: &mut dyn TenantConnection) -> Result<bool, Er
     Ok(!rows.map_err(uninstalled)?.is_empty())
 }
 
-/// Returns whether the database has any of the operations `told`.
-pub(crate) fn has_any_of<'t>(
+/// Returns those of `told` that the database has, of all tenants.
+pub(crate) fn had_of<'t>(
     database: &mut dyn TenantConnection,
-    told: impl Iterator<Item = &'t LoggedOperation>,
-) -> Result<bool, Error> {
-    let known: BTreeSet<OperationId> = told.map(|it| it.id).collect();
-    Ok(logged(database)?.iter().any(|(_, id)| known.contains(id)))
+    told: &'t [LoggedOperation],
+) -> Result<Vec<&'t LoggedOperation>, Error> {
+    let known: BTreeSet<OperationId> = logged(database)?.into_iter().map(|(_, id)| id).collect();
+    let told = told.iter().filter(|it| it.unread.is_none());
+    Ok(told.filter(|it| known.contains(&it.id)).collect())
 }
 
 /// Returns the number of operations of the database that some log tells of, and none of `told`.

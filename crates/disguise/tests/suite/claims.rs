@@ -51,6 +51,9 @@ macro_rules! for_every_claim {
             an_account_whose_id_means_nobody_is_refused_by_name
             a_replay_reads_the_entries_of_every_action
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
+            a_missed_hold_ends_once_it_is_placed_again
+            a_missed_noting_of_the_log_is_nothing_where_it_is_noted
+            operations_under_another_name_are_no_proof_of_a_log
             a_database_is_told_of_in_one_log
             what_a_copy_forgot_is_not_replayed_in_the_original
             a_database_that_had_no_log_takes_none_of_which_nobody_says_that_it_is_its

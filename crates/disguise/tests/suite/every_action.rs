@@ -1,6 +1,10 @@
 //! Entries of every action, as a replay reads them.
 
-#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +19,7 @@ use probity_format::Timestamp;
 use super::chunks::begin;
 use super::endings::later;
 use super::forum::*;
-use super::replay::{Station, edna, outlooks, station};
+use super::replay::{Station, edna, outlooks, station, why};
 
 /// Actions of which the log has refusals alone.
 const READS: [&str; 3] = [
@@ -220,4 +224,65 @@ pub(crate) fn a_reveal_that_found_nothing_keeps_nothing_from_being_done_again() 
         assert!(!station.opens(1, &Credential::Key(&key)));
         assert_eq!(station.forum.engine.chunks().unfinished().unwrap(), [begun]);
     }
+}
+
+/// A hold was missed, and placed again by hand: each replay listed the first one for ever, for a hold that is
+/// placed again has another id. It ends with a hold of the same authority and basis on the same, and a hold
+/// that was lifted leaves nothing to do.
+pub(crate) fn a_missed_hold_ends_once_it_is_placed_again() {
+    let mut station = station();
+    let place = |station: &mut Station, user: i64, authority: &Authority<'_>| {
+        let user = Value::Int(user);
+        let mut holds = station.forum.engine.holds();
+        holds.place(Holding::Person(&user), authority).unwrap()
+    };
+    let lift = |station: &mut Station, id| {
+        station.forum.engine.holds().lift(id, &court()).unwrap();
+    };
+    let went_on = |station: &mut Station| {
+        station.restore();
+        station.apply(BLANK, Some(1));
+    };
+    place(&mut station, 2, &court());
+    went_on(&mut station);
+    let listed = station.replay(&[], &[]);
+    assert!(
+        listed.len() == 1 && why(&listed[0]).contains("Place it again"),
+        "{listed:?}"
+    );
+    let authority = Authority {
+        actor: "another court",
+        ..court()
+    };
+    place(&mut station, 2, &authority);
+    place(&mut station, 3, &court());
+    assert_eq!(station.replay(&[], &[]).len(), 1);
+    let again = place(&mut station, 2, &court());
+    assert_eq!(station.replay(&[], &[]), []);
+    lift(&mut station, again);
+    assert_eq!(station.replay(&[], &[]), []);
+    // One that was lifted is over.
+    let stands = place(&mut station, 4, &court());
+    station.back_up();
+    let over = place(&mut station, 4, &authority);
+    lift(&mut station, over);
+    went_on(&mut station);
+    let done = station.replay(&[], &[]);
+    let expected = [
+        ("disguise.hold", &Replayability::Done),
+        ("disguise.lift", &Replayability::Done),
+    ];
+    assert_eq!(outlooks(&done), expected);
+    assert_eq!(station.replay(&[], &[]), []);
+    // One that stands is lifted again.
+    station.back_up();
+    lift(&mut station, stands);
+    went_on(&mut station);
+    let listed = station.replay(&[], &[]);
+    assert!(
+        listed.len() == 1 && !why(&listed[0]).is_empty(),
+        "{listed:?}"
+    );
+    lift(&mut station, stands);
+    assert_eq!(station.replay(&[], &[]), []);
 }

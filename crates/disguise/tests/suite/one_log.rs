@@ -216,10 +216,6 @@ pub(crate) fn a_damaged_name_of_a_log_is_named() {
         }
         let cut = whole.get(..whole.len() - 1).unwrap();
         for damaged in [&changed[..], cut] {
-            // Any number may be that of the history.
-            if setting == "history" && damaged.len() == whole.len() {
-                continue;
-            }
             station.put_setting(setting, damaged);
             station.tell_in("one");
             for outcome in [
@@ -239,6 +235,71 @@ pub(crate) fn a_damaged_name_of_a_log_is_named() {
         let same = station.forum.engine.separate(time());
         assert!(matches!(same, Err(Error::SameLog)), "{log}: {same:?}");
     }
+}
+
+/// A number that makes another database of a copy got into a database, or was changed there. What the
+/// database remembered under its own name counted as that of another tenant, and so for proof that the log
+/// was its own: a replay found nothing missing of a log that had more. The setting is named instead.
+pub(crate) fn operations_under_another_name_are_no_proof_of_a_log() {
+    let refuses = |station: &mut Station| {
+        let told = station.told.borrow().clone();
+        let strangers = station.forum.engine.missed().strangers(&told).map(drop);
+        for outcome in [strangers, station.misses().map(drop)] {
+            match outcome {
+                Err(Error::DamagedRow { row, .. }) => assert_eq!(row, "history"),
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let mut station = station();
+    station.tell_in("one");
+    station.apply(BLANK, Some(1));
+    station.back_up();
+    station.apply(BLANK, Some(2));
+    station.restore();
+    let settings = station.settings();
+    let inserted = [b"history".to_vec(), vec![7; 16]].map(Value::Bytes);
+    let sql = "INSERT INTO probity_settings VALUES (?, ?)";
+    let database = station.forum.engine.database();
+    database.execute(sql, &inserted).unwrap();
+    refuses(&mut station);
+    station.set(&settings);
+    assert_eq!(station.misses().unwrap(), 1);
+    station.tell_in("two");
+    station.forum.engine.separate(time()).unwrap();
+    station.apply(BLANK, Some(3));
+    // As a program before wrote it, without a check.
+    let mut number = station.setting("history").get(..16).unwrap().to_vec();
+    station.put_setting("history", &number);
+    assert_eq!(station.misses().unwrap(), 0);
+    if let Some(first) = number.first_mut() {
+        *first ^= 1;
+    }
+    station.put_setting("history", &number);
+    refuses(&mut station);
+}
+
+/// A database lost that its log was noted, and its log was noted again by hand: each replay listed the first
+/// noting for ever. Where the log is noted it is nothing.
+pub(crate) fn a_missed_noting_of_the_log_is_nothing_where_it_is_noted() {
+    let mut station = station();
+    station.tell_nobody();
+    station.apply(BLANK, Some(1));
+    station.back_up();
+    let settings = station.settings();
+    station.tell_again();
+    station.tell_in("one");
+    station.forum.engine.begin_log(time()).unwrap();
+    station.restore();
+    station.set(&settings);
+    station.forum.engine.begin_log(time()).unwrap();
+    station.apply(BLANK, Some(2));
+    let done = station.replay(&[], &[]);
+    assert_eq!(
+        outlooks(&done),
+        [("disguise.begin-log", &Replayability::Done)]
+    );
+    assert_eq!(station.replay(&[], &[]), []);
 }
 
 /// A database of a program before named its log by the key alone, and took every log of that key for it.
