@@ -434,6 +434,7 @@ impl From<Error> for Problem {
                 _ => Kind::DatabaseFailed,
             },
             Error::Ended => Kind::Ended,
+            Error::EndedByAnother { .. } => Kind::AnswerWithheld,
             Error::Held { .. } => Kind::Held,
             Error::NoSuchDisguise => Kind::NoSuchDisguise,
             Error::NoSuchHold => Kind::NoSuchHold,

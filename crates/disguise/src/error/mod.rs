@@ -110,6 +110,15 @@ pub enum Error {
     /// The disguise is not among those that the credential opens.
     #[error("there is no such disguise for this credential")]
     NoSuchDisguise,
+    /// Another run went on with a disguise in chunks beside this one, and ended it: it did the rest, or the disguise was
+    /// cancelled or taken back.
+    #[error(
+        "another run went on with disguise {disguise} and ended it: it did the rest, or cancelled or revealed it"
+    )]
+    EndedByAnother {
+        /// The disguise.
+        disguise: DisguiseId,
+    },
     /// A legal hold stands in the way until it is lifted.
     #[error("a legal hold on {held} forbids it until it is lifted")]
     Held {
@@ -327,6 +336,7 @@ impl Error {
             | Self::Unregistered { .. }
             | Self::WrongCredential
             | Self::NoSuchDisguise
+            | Self::EndedByAnother { .. }
             | Self::Held { .. }
             | Self::Ended
             | Self::NoSuchHold

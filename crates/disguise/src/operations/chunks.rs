@@ -330,7 +330,8 @@ impl<D: Database> Chunks<'_, D> {
     ///
     /// # Errors
     /// Those of [`Chunks::begin`] and [`Chunks::proceed_over`]. They carry the handle of a disguise
-    /// that is begun still and can be continued, cancelled or revealed.
+    /// that is begun still and can be continued, cancelled or revealed. [`Error::EndedByAnother`]
+    /// where another run went on with it and ended it.
     pub fn apply(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -343,7 +344,10 @@ impl<D: Database> Chunks<'_, D> {
         }
         let begun = Some(id);
         let applied = self.finish_over(id, request.over.as_ref(), rows, now);
-        applied.map_err(|cause| Halted { begun, cause })
+        applied.map_err(|cause| match cause {
+            Error::NoSuchDisguise => ended(id),
+            cause => Halted { begun, cause },
+        })
     }
 
     /// Begins a disguise and applies its first chunk, for callers that may stop between chunks. If
@@ -360,6 +364,7 @@ impl<D: Database> Chunks<'_, D> {
         let id = self.begin_or_say(request)?;
         match self.proceed_over(id, request.over.as_ref(), rows, now()) {
             Ok(progress) => Ok((id, progress)),
+            Err(Error::NoSuchDisguise) => Err(ended(id)),
             Err(cause) => {
                 // One that could not be cancelled is named, beside the cause.
                 let is_gone = cause.is_undone() && self.withdraw(id, now()).unwrap_or(false);
@@ -546,5 +551,13 @@ impl<D: Database> Chunks<'_, D> {
             *byte = hashed;
         }
         Ok(out)
+    }
+}
+
+/// Returns the error for a disguise that this run began, and that is there no more.
+const fn ended(disguise: DisguiseId) -> Halted {
+    Halted {
+        begun: None,
+        cause: Error::EndedByAnother { disguise },
     }
 }

@@ -215,6 +215,44 @@ pub(crate) fn a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same() 
     }
 }
 
+/// A run went on with a disguise that another had begun, and did the rest of it: the other one said that the
+/// credential opens no such disguise, where none was given, and named no disguise. It says which one another
+/// run ended.
+pub(crate) fn a_disguise_that_another_run_ended_is_named() {
+    let mut named = 0;
+    for transactions in 1..12 {
+        let mut forum = forum();
+        let database = forum.database.clone();
+        forum.database.between(transactions, move || {
+            let mut other = Engine::stored(database.boxed()).unwrap();
+            for id in other.chunks().unfinished().unwrap() {
+                other.chunks().finish(id, ROWS, time).unwrap();
+            }
+        });
+        let spec = Spec::from_edna_json(GDPR).unwrap();
+        let request = ApplyRequest {
+            spec: &spec,
+            user: Some(Value::Int(1)),
+            over: None,
+            parameters: BTreeMap::new(),
+            expires: None,
+            time: time(),
+        };
+        match forum.engine.chunks().apply(&request, ROWS, time) {
+            Ok(_) => {}
+            Err(halted) => match (halted.begun, halted.cause) {
+                (None, Error::EndedByAnother { disguise }) => {
+                    named += 1;
+                    assert!(forum.reveal(1, disguise).is_complete());
+                    forum.assert_as_before();
+                }
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+    assert!(named > 1, "{named}");
+}
+
 pub(crate) fn a_half_applied_disguise_is_taken_back_and_not_gone_on_with() {
     let mut forum = forum();
     for (spec, user) in CASES {

@@ -463,6 +463,7 @@ macro_rules! for_every_claim {
             an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_put_back
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
+            a_disguise_that_another_run_ended_is_named
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
             a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same
             what_is_hidden_behind_a_placeholder_of_a_chunk_that_is_done_comes_back

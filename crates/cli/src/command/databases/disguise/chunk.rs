@@ -43,17 +43,19 @@ pub(super) fn apply(
     if let Progress::Done(applied) = progress {
         return Ok(applied);
     }
-    let applied = finish(engine, id, request.over.as_ref(), rows);
+    let applied = finish(engine, (id, true), request.over.as_ref(), rows);
     applied.map_err(|stop| match stop {
         Stop::Asked => advice.begun(id, asked()),
+        Stop::Failed(cause @ Error::EndedByAnother { .. }) => unfit(cause),
         Stop::Failed(cause) => advice.begun(id, unfit(cause)),
     })
 }
 
-/// Applies the chunks that are left of a disguise, until all are done or a signal asks to stop.
+/// Applies the chunks that are left of a disguise, until all are done or a signal asks to stop. Where it
+/// `is_there`, and is no more, another run ended it.
 fn finish(
     engine: &mut AnyEngine,
-    id: DisguiseId,
+    (id, mut is_there): (DisguiseId, bool),
     over: Option<&Credential<'_>>,
     rows: u32,
 ) -> Result<Applied, Stop> {
@@ -63,9 +65,14 @@ fn finish(
             return Err(Stop::Asked);
         }
         let progress = engine.chunks().proceed_over(id, over, rows, clock.now());
+        let progress = progress.map_err(|error| match error {
+            Error::NoSuchDisguise if is_there => Error::EndedByAnother { disguise: id },
+            error => error,
+        });
         if let Progress::Done(applied) = progress.map_err(Stop::Failed)? {
             return Ok(applied);
         }
+        is_there = true;
     }
 }
 
@@ -89,14 +96,23 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
-        match finish(&mut engine, id, over.as_ref(), args.chunk_rows) {
+        let known = (id, args.id.is_none());
+        match finish(&mut engine, known, over.as_ref(), args.chunk_rows) {
             Ok(applied) => done.push(applied),
             Err(Stop::Asked) => {
                 outcome = outcome.and(Err(advice.begun(id, asked())));
                 break;
             }
-            // One that needs its credential does not hold up the others.
-            Err(Stop::Failed(error @ (Error::NoSuchDisguise | Error::Unrecorded { .. }))) => {
+            // One that needs its credential does not hold up the others. No command goes on with one in a
+            // log that is not the database's.
+            Err(Stop::Failed(
+                error @ (Error::NoSuchDisguise
+                | Error::EndedByAnother { .. }
+                | Error::Unrecorded { .. }
+                | Error::OtherLog
+                | Error::LogNeeded
+                | Error::UnsaidLog),
+            )) => {
                 outcome = outcome.and(Err(refused(error)));
             }
             Err(Stop::Failed(error @ Error::OverNeeded)) => {

@@ -238,6 +238,9 @@ fn remedy_of(error: &Error) -> Option<&'static str> {
         ),
         Error::NoSuchHold => Some("see the holds in force with: probity disguise holds"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
+        Error::EndedByAnother { .. } => Some(
+            "see with the person's credential whether it hides anything: probity disguise list",
+        ),
         Error::WouldEmpty { .. } => Some(
             "declare the key ON UPDATE CASCADE, or let the specification remove these rows or leave that column alone",
         ),

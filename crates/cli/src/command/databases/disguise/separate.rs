@@ -26,6 +26,12 @@ struct BegunForm {
 }
 
 pub(super) fn begin_log(args: &BeginLog, environment: &Environment) -> Result<Status, Failure> {
+    if args.log.log.is_none() {
+        return Err(
+            Failure::usage("nothing says which log tells of the database from now on")
+                .remedy("name it with --log DIR"),
+        );
+    }
     let mut engine = stored(&args.database, environment)?;
     let recorder = Recorder::open(&args.entry, environment, &mut engine)?;
     let outcome = engine.begin_log(SystemClock::new().now());
