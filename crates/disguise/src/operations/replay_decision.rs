@@ -51,6 +51,8 @@ const AFTER_UPDATE: &str = "an update before it is missing, which would meet the
 
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, and what its entry and receipt say is not the person's word";
 
+const STRANGE_CHANGE: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, or its person did it in another life of the database. Once they have done the same again here, with a key that came from that one, it is not listed any more";
+
 /// The fate of a disguise in chunks, by the log.
 enum FateOfBegun {
     /// Done, which another operation says, or taken back whole.
@@ -105,8 +107,12 @@ impl<'a> Replay<'a> {
         let History { done, mut missing } = history(database, &names, request.told, &there.all)?;
         let strange = strangers(&done);
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
-        let is_new = |it: &LoggedOperation| strange.contains(&it.id) && !listed.contains(&it.id);
-        let new = done.iter().filter(|(it, _)| is_new(it));
+        let is_new = |(it, presence): &&(&LoggedOperation, Presence)| {
+            // Its person did it again here, with a key that came from the same one.
+            let is_repeated = *presence == Presence::Missing && changes_credential(it);
+            strange.contains(&it.id) && !listed.contains(&it.id) && !is_repeated
+        };
+        let new = done.iter().filter(is_new);
         missing.extend(new.map(|(it, _)| (*it).clone()));
         // Replays did what others tell of, and what was only read leaves nothing to do.
         let changes =
@@ -155,7 +161,18 @@ impl<'a> Replay<'a> {
         match told.unread {
             Some(Unread::OtherForm) => return no(OF_OTHER_FORM),
             Some(Unread::Erased) => return no(ERASED),
-            None if self.strange.contains(&told.id) => return no(STRANGERS),
+            None if self.strange.contains(&told.id) => {
+                let is_here = self
+                    .done
+                    .iter()
+                    .any(|(it, presence)| it.id == told.id && *presence != Presence::Missing);
+                let why = if is_here || !changes_credential(told) {
+                    STRANGERS
+                } else {
+                    STRANGE_CHANGE
+                };
+                return no(why);
+            }
             None => {}
         }
         if told.is_put_back {
@@ -267,27 +284,7 @@ impl<'a> Replay<'a> {
                 _ => no(NO_KEY),
             },
             "disguise.unregister" => self.unregister(told),
-            "disguise.hold" | "disguise.lift" if self.is_settled_here(told) => {
-                Ok(ReplayAction::Nothing)
-            }
-            "disguise.hold" => {
-                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
-                match &told.facts.disguise {
-                    Some(disguise) => {
-                        let disguise = disguise.parse();
-                        let disguise = disguise.map_err(|error: Error| error.to_string())?;
-                        Ok(ReplayAction::HoldDisguise(id, disguise))
-                    }
-                    None => match self.person(told)? {
-                        Some(person) => Ok(ReplayAction::HoldPerson(id, person)),
-                        None => no("its entry does not say what is held"),
-                    },
-                }
-            }
-            "disguise.lift" => {
-                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
-                Ok(ReplayAction::Lift(id))
-            }
+            "disguise.hold" | "disguise.lift" => self.hold_again(told),
             "disguise.forget" => self.forget(told),
             "disguise.reveal" => self.reveal_again(told),
             "disguise.key" => no(
@@ -302,6 +299,26 @@ impl<'a> Replay<'a> {
             // The next sweep destroys what has ended, whatever the log says, and the replay notes the log.
             "disguise.expire" | BEGIN_LOG => Ok(ReplayAction::Nothing),
             _ => no("nothing is known of such an operation"),
+        }
+    }
+
+    /// Returns the action for a hold, or for the end of one.
+    fn hold_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        if self.is_settled_here(told) {
+            return Ok(ReplayAction::Nothing);
+        }
+        let id = told.key.parse().map_err(|error: Error| error.to_string())?;
+        if told.action == "disguise.lift" {
+            return Ok(ReplayAction::Lift(id));
+        }
+        if let Some(disguise) = &told.facts.disguise {
+            let disguise = disguise.parse();
+            let disguise = disguise.map_err(|error: Error| error.to_string())?;
+            return Ok(ReplayAction::HoldDisguise(id, disguise));
+        }
+        match self.person(told)? {
+            Some(person) => Ok(ReplayAction::HoldPerson(id, person)),
+            None => Err("its entry does not say what is held".to_owned()),
         }
     }
 
@@ -541,6 +558,10 @@ impl<'a> Replay<'a> {
         }
         Ok(ReplayAction::Unregister(key, self.ends(told, None)?))
     }
+}
+
+fn changes_credential(it: &LoggedOperation) -> bool {
+    matches!(&*it.action, "disguise.key" | "disguise.password")
 }
 
 pub(super) fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {

@@ -52,6 +52,7 @@ macro_rules! for_every_claim {
             a_replay_reads_the_entries_of_every_action
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_missed_hold_ends_once_it_is_placed_again
+            a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted
             operations_under_another_name_are_no_proof_of_a_log
             a_database_is_told_of_in_one_log
@@ -462,8 +463,8 @@ macro_rules! for_every_claim {
             answers_about_whoever_is_forgotten_go_with_them
             an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_put_back
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
-            a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_disguise_that_another_run_ended_is_named
+            a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
             a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same
             what_is_hidden_behind_a_placeholder_of_a_chunk_that_is_done_comes_back

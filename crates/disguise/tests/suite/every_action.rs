@@ -286,3 +286,31 @@ pub(crate) fn a_missed_hold_ends_once_it_is_placed_again() {
     lift(&mut station, stands);
     assert_eq!(station.replay(&[], &[]), []);
 }
+
+/// Somebody changed their key in two lives of a database, each time from the same one: the change that this
+/// database lacks was said to be that of a writer of the database for ever. It ends once they change it again.
+pub(crate) fn a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change() {
+    let mut station = station();
+    let change = |station: &mut Station, from: &SecretKey| {
+        let mut people = station.forum.engine.people();
+        let from = Credential::Key(from);
+        let made = people.change_key(&Value::Int(4), &from, Protection::KeyAlone, time());
+        made.unwrap().key
+    };
+    let first = station.copy_of_key(4);
+    station.back_up();
+    let here = change(&mut station, &first);
+    let later = station.state();
+    station.restore();
+    change(&mut station, &first);
+    station.set_state(&later);
+    for really in [false, true] {
+        let listed = station.replay_or_look(&[], &[], really);
+        assert!(
+            listed.len() == 1 && why(&listed[0]).contains("the same again here"),
+            "{listed:?}"
+        );
+    }
+    change(&mut station, &here);
+    assert_eq!(station.replay(&[], &[]), []);
+}
