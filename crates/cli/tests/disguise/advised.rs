@@ -135,6 +135,26 @@ fn what_was_begun_with_a_log_does_not_end_without_one() {
     place.run(&["disguise", "resume"], 0);
 }
 
+/// A disguise in chunks was begun, and its database was made another one: going on with it was refused in
+/// the former log, and advised in the same one. No command of that log is advised.
+#[test]
+fn no_advice_goes_on_in_a_log_that_the_database_has_no_more() {
+    let place = prepared();
+    let_people(&place, KEEP);
+    place.run(&[&APPLY[..], &["--chunk-rows", "1"]].concat(), 1);
+    let_people(&place, "DROP TRIGGER people_stay");
+    place.run(&["init", "second"], 0);
+    place.run(&["disguise", "separate", "--log", "second"], 0);
+    let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
+    assert!(
+        stderr.contains("in another log") && commands(&stderr).is_empty(),
+        "{stderr}"
+    );
+    place.run(&["disguise", "resume", "--log", "second"], 0);
+    let (_, stderr) = place.run(&["disguise", "begin-log"], 2);
+    assert!(stderr.contains("--log DIR"), "{stderr}");
+}
+
 /// H2: a credential was handed over to a closed standard output. The old key was void, and the new
 /// one nowhere.
 #[test]

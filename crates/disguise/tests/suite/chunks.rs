@@ -220,7 +220,7 @@ pub(crate) fn a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same() 
 /// run ended.
 pub(crate) fn a_disguise_that_another_run_ended_is_named() {
     let mut named = 0;
-    for transactions in 1..12 {
+    for transactions in (1..12).step_by(crate::CUTS) {
         let mut forum = forum();
         let database = forum.database.clone();
         forum.database.between(transactions, move || {
@@ -250,7 +250,7 @@ pub(crate) fn a_disguise_that_another_run_ended_is_named() {
             },
         }
     }
-    assert!(named > 1, "{named}");
+    assert!(named > 0, "no other run was in time");
 }
 
 pub(crate) fn a_half_applied_disguise_is_taken_back_and_not_gone_on_with() {
