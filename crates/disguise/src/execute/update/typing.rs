@@ -64,10 +64,9 @@ type ClassOf<'c> = dyn Fn(&str) -> Option<String> + Sync + 'c;
 #[derive(Debug, Default)]
 pub(super) struct Typing {
     pub(super) conversions: Vec<Conversion>,
-    /// The classes of the columns that it names, and of that into which its value goes.
+    /// The classes of the columns that it names, and of that into which its value goes; none where it
+    /// passes on a constant or a column.
     classes: BTreeSet<String>,
-    /// True if it is a constant or the name of a column, of which the value is passed on.
-    passes_on: bool,
     /// True if texts of no column are compared with one another.
     compares_made: bool,
     /// True if it names a column of which no type is known.
@@ -91,19 +90,19 @@ impl Typing {
                 typing: Self::default(),
             };
             let part = reading.part(expression);
-            reading.typing.passes_on = is_name(expression);
             reading.typing.assign(part, into);
+            if is_name(expression) {
+                reading.typing.classes.clear();
+            }
             reading.typing
         })
     }
 
     /// Returns that of a constant of this class.
     pub(super) fn of_constant(class: &str, into: &str) -> Self {
-        let mut typing = Self {
-            passes_on: true,
-            ..Self::default()
-        };
+        let mut typing = Self::default();
         typing.assign(Part::Of(class.to_owned()), Some(into));
+        typing.classes.clear();
         typing
     }
 
@@ -116,7 +115,7 @@ impl Typing {
         let mut conversions = self.conversions.iter();
         self.has_unknown
             || conversions.any(|it| it.needs(dialect).is_none_or(|needs| !needs.is_empty()))
-            || !self.passes_on && !self.classes.iter().all(|it| is_plain(dialect, it))
+            || !self.classes.iter().all(|it| is_plain(dialect, it))
     }
 
     /// Returns whether the collation of the connection decides: texts of no column have it on
