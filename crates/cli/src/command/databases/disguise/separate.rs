@@ -26,7 +26,7 @@ struct BegunForm {
 }
 
 pub(super) fn begin_log(args: &BeginLog, environment: &Environment) -> Result<Status, Failure> {
-    if args.log.log.is_none() {
+    if args.entry.log.log.is_none() {
         return Err(
             Failure::usage("nothing says which log tells of the database from now on")
                 .remedy("name it with --log DIR"),
