@@ -469,7 +469,7 @@ fn a_replay_notes_the_log_that_has_operations_of_the_database() {
     hold("file 7", "audit", 0);
     fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
     place.run(&["init", "other"], 0);
-    let is_unsaid = |log| hold("file 8", log, 1).contains("nothing says that this log");
+    let is_unsaid = |log| hold("file 8", log, 1).contains("nothing shows that this log");
     assert!(is_unsaid("audit") && is_unsaid("other"));
     let replay = |log, status| place.run(&["disguise", "replay", "--log", log], status);
     let (said, _) = replay("other", 4);

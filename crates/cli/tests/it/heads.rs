@@ -283,6 +283,9 @@ fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
     probity(at, None, &register, 0);
     let (receipts, _) = probity(at, Some("kept"), &["append", "audit", "--receipts"], 0);
     shell(at, &format!("echo '{}' > receipts", receipts.trim_end()));
+    let begin = "disguise begin-log --db sqlite:app.db --log audit";
+    let begin: Vec<&str> = begin.split(' ').collect();
+    probity(at, None, &begin, 0);
     let key = "audit.vkey";
     let receipts = ["check-receipts", "receipts", "--log", "audit", "--key", key];
     let commands: [&[&str]; 11] = [

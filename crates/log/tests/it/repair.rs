@@ -368,7 +368,7 @@ fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
         assert!(!path.join("repairs").exists());
         assert_eq!(journal(&path).matches(line).count(), 1);
     }
-    // One behind another journal, and one without the journal's size.
+    // One behind another journal, one without the journal's size, and one behind frames that are not there.
     let other = Checkpoint::new(head.origin(), head.size(), Hash::new([9; 32])).unwrap();
     let longer = Checkpoint::new(head.origin(), head.size() + 99, *head.root()).unwrap();
     let text = format!("{line}\n");
@@ -376,7 +376,6 @@ fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
     let line = "lost default 1 2";
     for content in [
         announced(&path, &other, line),
-        announced(&path, &longer, line),
         announced(&path, &head, line),
         [tag.as_slice(), text.as_bytes()].concat(),
     ] {
@@ -387,6 +386,10 @@ fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
         log.close().unwrap();
         assert!(!path.join("repairs").exists());
     }
+    fs::write(path.join("repairs"), announced(&path, &longer, line)).unwrap();
+    let refused = open(&path).unwrap_err();
+    let is_named = matches!(&refused, LogError::Broken { place, .. } if place == "repairs");
+    assert!(is_named, "{refused}");
     assert_eq!(journal(&path).matches("lost").count(), 1);
 }
 
