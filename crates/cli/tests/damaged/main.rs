@@ -334,7 +334,8 @@ fn a_persons_copy_of_a_damaged_log_is_made_only_when_asked_for() {
 fn a_replay_of_a_damaged_log_does_nothing_and_says_so() {
     let place = Place::new();
     let replay = ["disguise", "replay", "--log", "audit"];
-    place.run(&[&replay[..], &["--dry-run"]].concat(), 0, "");
+    // The sound log has no operation of the database, which a replay says.
+    place.run(&[&replay[..], &["--dry-run"]].concat(), 4, "");
     for damage in &DAMAGES {
         place.damaged(damage, |place| {
             let before = fs::read(place.path("app.db")).unwrap();
