@@ -12,6 +12,10 @@ use crate::args::Verify;
 use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "members of a document are what readers of it ask for"
+)]
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     pub(super) log: String,
