@@ -234,7 +234,7 @@ const CHANGES: [Change; 27] = [
     (
         "a folder of a signing key",
         |log| folder(log, "keys/signing.key"),
-        [0, 0, 0, 0, 3, 1, 0, 0],
+        [0, 0, 0, 0, 3, 1, 0, 4],
     ),
     ("no witness key", |log| gone(log, "keys/witness.key"), SOUND),
     (
