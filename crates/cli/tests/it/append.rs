@@ -564,6 +564,10 @@ fn a_folder_that_takes_no_proofs_is_refused_before_anything_is_appended() {
         !said.contains("nothing was written") && !said.contains("--proofs"),
         "{said}"
     );
+    // The advice to go on ended with success, and nothing named the proof that was never made.
+    let missing =
+        "entry 0 has no proof yet; make it with: probity prove audit --stream default --index 0";
+    assert!(said.contains(missing), "{said}");
     let after = typed(at, &refused.stderr, LINE);
     // Standard input is read from the line on that the advice names.
     assert!(after.status.success(), "{}", text(&after.stderr));

@@ -44,6 +44,10 @@ impl Run<'_> {
             0 => failure,
             missing => failure.also(&self.how_to_prove(environment, index, missing)),
         };
+        let failure = match self.proofs.as_ref().and_then(ProofFolder::missing) {
+            None => failure,
+            Some(missing) => failure.also(&self.how_to_write(environment, missing)),
+        };
         let go_on = |line| self.go_on(environment, line, index);
         // If entries before it are missing, the conflicting line is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
@@ -144,6 +148,16 @@ impl Run<'_> {
             "entries {first} to {last} are recorded without a receipt: their lines are not to be appended again, and a proof shows each: {}",
             advice::proof(self.args, environment, first)
         )
+    }
+
+    /// Returns the way to the proofs of the entries from `first` to `last`, which could not be written.
+    fn how_to_write(&self, environment: &Environment, (first, last): (u64, u64)) -> String {
+        let which = if first == last {
+            format!("entry {first} has no proof yet; make it with")
+        } else {
+            format!("entries {first} to {last} have no proofs yet; make each with")
+        };
+        format!("{which}: {}", advice::proof(self.args, environment, first))
     }
 
     /// Returns whether the whole command can be repeated: the log still knows the keys of all its

@@ -57,6 +57,11 @@ impl ProofFolder {
         self.is_refused
     }
 
+    /// Returns the first and the last durable entry without its proof.
+    pub(super) fn missing(&self) -> Option<(u64, u64)> {
+        Some((*self.due.front()?, *self.due.back()?))
+    }
+
     /// Adds the durable entry at `index`.
     pub(super) fn push(&mut self, index: u64) {
         self.due.push_back(index);
