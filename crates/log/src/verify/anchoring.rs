@@ -76,13 +76,17 @@ impl<'a> Anchoring<'a> {
 
     /// Adds the heads that the journal of a log of version 2 anchors in frame `frame`.
     pub(super) fn take_v2(&mut self, history: &mut History, frame: u64) {
-        let certificates = history.certificates.iter();
-        let before = certificates.filter(|(_, certified)| *certified < frame);
-        let count = before.count();
         let Some(v2) = &mut history.v2 else {
             return;
         };
-        for (head, _) in std::mem::take(&mut v2.heads) {
+        let heads = std::mem::take(&mut v2.heads);
+        if heads.is_empty() {
+            return;
+        }
+        let certificates = history.certificates.iter();
+        let before = certificates.filter(|(_, certified)| *certified < frame);
+        let count = before.count();
+        for (head, _) in heads {
             self.add(&head, (frame, 0), count, &StreamName::journal());
         }
     }

@@ -52,7 +52,8 @@ impl Verifier<'_> {
     /// The reason why the frame of `record` is not to be read. Frames of journal and heads of all
     /// times are read, because all streams depend on them.
     pub(super) fn leaves_out(&self, subject: &Subject, record: &Record) -> Option<SkippedReason> {
-        if record.frame < since_size(subject) {
+        let has_since = self.options.since.is_some();
+        if has_since && record.frame < since_size(subject) {
             Some(SkippedReason::BeforeCheckpoint)
         } else if !self.is_due(record) && !is_built_in(subject) {
             Some(SkippedReason::OtherTime)
