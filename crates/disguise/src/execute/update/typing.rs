@@ -9,7 +9,8 @@ use sqlparser::ast::{
 };
 
 use super::conversion::{
-    Need, common, has_letters, has_zone, is_number, is_plain, lengths, needs, numbers, truths,
+    Need, common, has_letters, has_zone, is_number, is_plain, is_rounded, lengths, needs, numbers,
+    truths,
 };
 use crate::database::Dialect;
 use crate::spec::predicate::with_parsed;
@@ -367,15 +368,15 @@ impl Reading<'_> {
     }
 
     fn calculated(&mut self, parts: impl IntoIterator<Item = Part>) -> Part {
-        let mut is_rounded = false;
+        let mut has_rounded = false;
         for part in parts {
             match part {
                 Part::Of(class) if is_number(&class) => {
-                    is_rounded |= class == "single" || class == "double";
+                    has_rounded |= is_rounded(&class);
                 }
                 Part::Of(class) => {
                     self.typing.add(&class, "double", false);
-                    is_rounded = true;
+                    has_rounded = true;
                 }
                 Part::Written | Part::Made => {
                     self.typing.add("text", numbers(self.dialect), false);
@@ -383,7 +384,7 @@ impl Reading<'_> {
                 Part::Unknown => {}
             }
         }
-        if is_rounded {
+        if has_rounded {
             Part::Of("double".to_owned())
         } else {
             self.number()

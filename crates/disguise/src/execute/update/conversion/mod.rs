@@ -214,7 +214,7 @@ pub(super) fn is_number(class: &str) -> bool {
 }
 
 /// Returns whether the database calculates a rounded number of values of a class.
-fn is_rounded(class: &str) -> bool {
+pub(super) fn is_rounded(class: &str) -> bool {
     matches!(class, "single" | "double")
 }
 
