@@ -13,7 +13,8 @@ use probity_format::note::{PUBLIC_KEY_BYTES, SignedNote};
 use probity_format::stream::{StreamId, StreamName};
 
 use crate::accepted::AcceptedLoss;
-use crate::journal::{History, action};
+use crate::journal::History;
+use crate::journal_entry::action;
 use crate::repairs::RepairKind;
 
 /// The public key that a certificate of the journal certifies.
@@ -397,6 +398,8 @@ fn origin_of(frame: &Frame<'_>, key: &EpochKey) -> Origin {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use probity_format::Timestamp;
     use probity_format::certificate::{Bound, Link};
     use probity_format::geometry::Geometry;
@@ -407,7 +410,7 @@ mod tests {
 
     fn history() -> History {
         let geometry = include_str!("../testdata/v3/log/probity.toml");
-        let mut history = History::new(&Geometry::parse(geometry).unwrap());
+        let mut history = History::new(&Geometry::parse(geometry).unwrap(), &Arc::default());
         let bound = Bound {
             size: 0,
             root: EMPTY_ROOT,

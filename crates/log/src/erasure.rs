@@ -6,7 +6,7 @@
 use probity_format::content::PSEUDONYM_BYTES;
 
 use crate::error::LogError;
-use crate::journal::JournalEntry;
+use crate::journal_entry::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::log::Log;
 use crate::log_state::LogState;

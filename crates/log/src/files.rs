@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::checked_certificates::CheckedCertificates;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::log_location::LogLocation;
@@ -27,6 +28,7 @@ pub(crate) struct Files {
     open: Mutex<VecDeque<OpenFile>>,
     /// Held while a file is synced; the first sync that failed, and on which file.
     syncing: Mutex<Option<(String, io::Error)>>,
+    checked_certificates: Arc<CheckedCertificates>,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,11 @@ struct OpenFile {
 impl Files {
     /// The files of the log at `places`.
     pub(crate) fn of_log(places: &LogLocation, options: &Options) -> Self {
-        Self::new(&places.log, &places.path, options, options.open_files_max)
+        let files = Self::new(&places.log, &places.path, options, options.open_files_max);
+        Self {
+            checked_certificates: Arc::clone(&places.checked_certificates),
+            ..files
+        }
     }
 
     /// The second copies of its heads. Nobody reads or writes them in another way.
@@ -61,6 +67,7 @@ impl Files {
             open_max: open_max.max(1),
             open: Mutex::default(),
             syncing: Mutex::default(),
+            checked_certificates: Arc::default(),
         }
     }
 
@@ -74,7 +81,13 @@ impl Files {
             open_max: 1,
             open: Mutex::default(),
             syncing: Mutex::default(),
+            checked_certificates: Arc::clone(&self.checked_certificates),
         }
+    }
+
+    /// The certificates of the log that readers and writers of these files have checked.
+    pub(crate) const fn checked_certificates(&self) -> &Arc<CheckedCertificates> {
+        &self.checked_certificates
     }
 
     /// The name of the place in messages.

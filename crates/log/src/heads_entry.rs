@@ -7,7 +7,8 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::stream::StreamName;
 use probity_format::{DecodeError, Entry};
 
-use crate::journal::{JournalEntry, from_hexadecimal, number};
+use crate::journal::{from_hexadecimal, number};
+use crate::journal_entry::JournalEntry;
 
 /// Checkpoints of other streams were published; the payload has three lines for each.
 const HEADS: &str = "heads";

@@ -328,7 +328,7 @@ fn read_journal(
     (end, sought): (u64, Option<Bound>),
 ) -> Result<JournalRead, LogError> {
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
-    let history = RefCell::new(History::new(geometry));
+    let history = RefCell::new(History::new(geometry, files.checked_certificates()));
     let mut openings = BTreeSet::new();
     let mut decompressor = Decompressor::default();
     let growing = Growing(&history);

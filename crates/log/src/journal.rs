@@ -1,4 +1,4 @@
-//! The entries of the journal, in which the log records its own events as payloads of lines of
+//! The content of the journal, in which the log records its own events as payloads of lines of
 //! text.
 //!
 //! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
@@ -6,175 +6,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use probity_format::certificate::{Bound, Certificate, Link};
+use probity_format::certificate::{Bound, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::content::PSEUDONYM_BYTES;
 use probity_format::geometry::Geometry;
-use probity_format::note::{
-    NoteError, Signature, SignedNote, Signer as _, SigningKey, VerifierKey,
-};
+use probity_format::note::{NoteError, Signature, SignedNote, VerifierKey};
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::EMPTY_ROOT;
-use probity_format::{DecodeError, Entry, Timestamp, Version};
+use probity_format::{DecodeError, Entry, Version};
 
 use crate::accepted::{AcceptedLoss, GivenUp};
+use crate::checked_certificates::CheckedCertificates;
 use crate::continuation::Continued;
+use crate::journal_entry::{ALL_NAMED, action};
 use crate::journal_v2::JournalV2;
 use crate::repairs::Repair;
 use crate::slot_ranges::SlotRanges;
-
-/// Actions of journal entries.
-pub(crate) mod action {
-    /// The log came into being; the key is its origin.
-    pub(crate) const LOG_CREATE: &str = "log.create";
-    /// The log continues an older one; the key is the older log's origin, the payload its final
-    /// signed state.
-    pub(crate) const LOG_CONTINUE: &str = "log.continue";
-    /// A stream came into being; the key is its name, the payload its configuration.
-    pub(crate) const STREAM_CREATE: &str = "stream.create";
-    /// A new signing key; the payload is its certificate.
-    pub(crate) const KEY_CERTIFY: &str = "key.certify";
-    /// The number of the frame that certifies the newest key, as the key of the entry.
-    pub(crate) const KEY_NEWEST: &str = "key.newest";
-    /// Recovery repaired something; the payload has a line for each repair.
-    pub(crate) const RECOVER: &str = "recover";
-    /// More slots of subjects are durable; the key is their number, the payload the digest over
-    /// their labels.
-    pub(crate) const SUBJECTS: &str = "subjects";
-    /// A subject is erased; the key is the number of its slot, the payload its pseudonym.
-    pub(crate) const SUBJECT_ERASE: &str = "subject.erase";
-    /// The key of an erased subject is destroyed; key and payload as in its erasure.
-    pub(crate) const SUBJECT_ERASED: &str = "subject.erased";
-}
-
-/// The purpose of a certificate's entry: the frames of `heads` that the certificate binds name every
-/// head of another stream that an earlier key signed.
-pub(crate) const ALL_NAMED: &str = "all-named";
-
-/// Bytes of payload at which a list of heads or repairs goes on in another entry.
-const PAYLOAD_BYTES: usize = 256 << 10;
-
-/// One entry the log writes about itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JournalEntry {
-    pub(crate) action: &'static str,
-    pub(crate) key: String,
-    pub(crate) payload: String,
-    /// [`ALL_NAMED`], or nothing.
-    pub(crate) purpose: &'static str,
-}
-
-impl JournalEntry {
-    pub(crate) fn log_create(origin: &str) -> Self {
-        Self {
-            action: action::LOG_CREATE,
-            key: origin.to_owned(),
-            payload: String::new(),
-            purpose: "",
-        }
-    }
-
-    pub(crate) fn stream_create(name: &StreamName, config: StreamConfig) -> Self {
-        Self {
-            action: action::STREAM_CREATE,
-            key: name.to_string(),
-            payload: config.to_string(),
-            purpose: "",
-        }
-    }
-
-    /// Names `frame` as the journal frame that certifies the newest key.
-    pub(crate) fn key_newest(frame: u64) -> Self {
-        Self {
-            action: action::KEY_NEWEST,
-            key: frame.to_string(),
-            payload: String::new(),
-            purpose: "",
-        }
-    }
-
-    /// The repairs of recovery, a line for each, in as many entries as it takes.
-    pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
-        let lines = repairs.iter().map(|repair| repair.line() + "\n");
-        Self::portions(action::RECOVER, lines)
-    }
-
-    /// The durable slots; recorded whenever there are more.
-    pub(crate) fn subjects(slots: &SignedSlots) -> Self {
-        Self {
-            action: action::SUBJECTS,
-            key: slots.count.to_string(),
-            payload: hexadecimal(slots.digest.as_bytes()),
-            purpose: "",
-        }
-    }
-
-    /// The erasure of the subject with `pseudonym` in slot `slot`.
-    pub(crate) fn subject_erase(slot: u64, pseudonym: &[u8; PSEUDONYM_BYTES]) -> Self {
-        Self {
-            action: action::SUBJECT_ERASE,
-            key: slot.to_string(),
-            payload: hexadecimal(pseudonym),
-            purpose: "",
-        }
-    }
-
-    /// The key of the subject with `pseudonym` in slot `slot` is destroyed.
-    pub(crate) fn subject_erased(slot: u64, pseudonym: &[u8; PSEUDONYM_BYTES]) -> Self {
-        Self {
-            action: action::SUBJECT_ERASED,
-            ..Self::subject_erase(slot, pseudonym)
-        }
-    }
-
-    /// Entries with this action whose payloads are `parts`, several in one as long as they fit.
-    pub(crate) fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
-        let mut entries: Vec<Self> = Vec::new();
-        for part in parts {
-            match entries.last_mut() {
-                Some(entry) if entry.payload.len().saturating_add(part.len()) <= PAYLOAD_BYTES => {
-                    entry.payload.push_str(&part);
-                }
-                _ => entries.push(Self {
-                    action,
-                    key: String::new(),
-                    payload: part,
-                    purpose: "",
-                }),
-            }
-        }
-        entries
-    }
-
-    /// The certificate of `successor` by `signer`; binds the streams `journal` and `heads` as they
-    /// are. `heads` names all heads of other streams, where `is_all_named` says so.
-    pub(crate) fn certificate(
-        signer: &SigningKey,
-        successor: &VerifierKey,
-        journal: Bound,
-        (heads, is_all_named): (Bound, bool),
-    ) -> Result<Self, NoteError> {
-        Ok(Self {
-            action: action::KEY_CERTIFY,
-            key: signer.verifier_key().encode(),
-            payload: Certificate::new(successor.clone(), journal, Some(heads)).sign(signer)?,
-            purpose: if is_all_named { ALL_NAMED } else { "" },
-        })
-    }
-
-    pub(crate) fn entry(&self, time: Timestamp) -> Entry<'_> {
-        Entry {
-            payload: self.payload.as_bytes(),
-            actor: "probity",
-            purpose: self.purpose,
-            taken: Some(time),
-            ..Entry::new(time, self.action, self.key.as_bytes())
-        }
-    }
-}
 
 /// The slots of subjects that were durable when a frame of the journal was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -230,6 +81,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     version: Version,
+    checked: Arc<CheckedCertificates>,
     /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
@@ -285,8 +137,9 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// An empty history of the log with `geometry`.
-    pub(crate) fn new(geometry: &Geometry) -> Self {
+    /// An empty history of the log with `geometry`, whose certificates are looked up in `checked`
+    /// before their signatures are checked.
+    pub(crate) fn new(geometry: &Geometry, checked: &Arc<CheckedCertificates>) -> Self {
         let version = geometry.version();
         let config = StreamConfig::journal(version);
         let own = [StreamName::journal(), StreamName::heads()].map(|name| (name, config));
@@ -299,6 +152,7 @@ impl History {
         };
         Self {
             version,
+            checked: Arc::clone(checked),
             keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
             all_named: 0,
@@ -461,7 +315,8 @@ impl History {
     ) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("key certificate", 0, reason);
         let presumed = self.presumed(signer);
-        let link = Link::from_note(note, presumed.as_ref().unwrap_or_else(|| self.last_key()))?;
+        let signer = presumed.as_ref().unwrap_or_else(|| self.last_key());
+        let link = self.checked.link(note, signer)?;
         if link.heads.is_some() == self.v2.is_some() {
             return Err(error("is of another version than the log"));
         }
@@ -565,6 +420,8 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use probity_format::Timestamp;
+
     use super::*;
 
     /// A journal of version 2 that told of slots and erasures was believed, though only newer ones
@@ -581,7 +438,7 @@ mod tests {
             (action::SUBJECT_ERASED, "0", &pseudonym),
         ];
         for (action, key, payload) in told {
-            let mut history = History::new(&geometry);
+            let mut history = History::new(&geometry, &Arc::default());
             history.slots.count = 9;
             let entry = Entry {
                 payload: payload.as_bytes(),

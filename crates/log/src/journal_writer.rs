@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::LogError;
-use crate::journal::{History, JournalEntry, action};
+use crate::journal::History;
+use crate::journal_entry::{JournalEntry, action};
 use crate::log_state::LogState;
 use crate::own_writer::{OwnWriter, frames_of};
 use crate::stream::Stream;

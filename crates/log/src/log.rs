@@ -13,7 +13,7 @@ use crate::authenticator::Authenticator;
 use crate::config::Options;
 use crate::ending::Stage;
 use crate::error::LogError;
-use crate::journal::JournalEntry;
+use crate::journal_entry::JournalEntry;
 use crate::log_state::LogState;
 use crate::repairs::Repair;
 

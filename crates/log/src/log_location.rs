@@ -6,6 +6,7 @@ use std::sync::Arc;
 use probity_format::geometry::Geometry;
 use probity_format::stream::StreamName;
 
+use crate::checked_certificates::CheckedCertificates;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
@@ -25,6 +26,8 @@ pub struct LogLocation {
     pub(crate) heads_path: String,
     /// The folders of both, where they are in folders.
     folders: Option<[PathBuf; 2]>,
+    /// Those of the log that readers and writers at this place have checked.
+    pub(crate) checked_certificates: Arc<CheckedCertificates>,
 }
 
 /// Most links that are followed to a folder that does not exist yet.
@@ -41,6 +44,7 @@ impl LogLocation {
             path: path.display().to_string(),
             heads_path: heads.display().to_string(),
             folders: Some([path.to_owned(), heads]),
+            checked_certificates: Arc::default(),
         }
     }
 
@@ -157,6 +161,7 @@ impl LogLocation {
             path: name.to_owned(),
             heads_path: format!("{name}.heads"),
             folders: None,
+            checked_certificates: Arc::default(),
         }
     }
 }

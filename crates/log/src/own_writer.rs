@@ -9,7 +9,7 @@ use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FrameSealer, SubjectKeys, SubjectSection};
 
 use crate::error::LogError;
-use crate::journal::JournalEntry;
+use crate::journal_entry::JournalEntry;
 use crate::log_state::LogState;
 use crate::sealer::{frame_of, sealing_failed};
 use crate::stream::Stream;

@@ -210,7 +210,7 @@ impl Reader {
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
         let history = match read_history(&files, &geometry, Some(&opener.master)) {
-            Err(LogError::Broken { .. }) => History::new(&geometry),
+            Err(LogError::Broken { .. }) => History::new(&geometry, files.checked_certificates()),
             history => history?,
         };
         let opener = opener.with_history(&history);

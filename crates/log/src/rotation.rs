@@ -11,7 +11,7 @@ use probity_format::note::Signer as _;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::heads_writer::HeadsWriter;
-use crate::journal::JournalEntry;
+use crate::journal_entry::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::signing_key;
 use crate::log_state::LogState;

@@ -310,7 +310,7 @@ impl<'a> Verifier<'a> {
         visit: &mut dyn FnMut(&mut History, u64),
     ) -> Result<Followed, LogError> {
         let name = StreamName::journal();
-        let mut history = History::new(&self.geometry);
+        let mut history = History::new(&self.geometry, self.files.checked_certificates());
         let mut decompressor = Decompressor::default();
         let mut faults = Faults::default();
         let mut broken = false;

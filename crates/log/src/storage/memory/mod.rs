@@ -156,8 +156,18 @@ impl Storage for Memory {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             checked => checked?,
         }
-        let live = image.names.iter().filter(|(_, v)| v.live().is_some());
-        let names = live.map(|(name, _)| name).chain(image.folders.keys());
+        let first = match folder {
+            "" => String::new(),
+            _ => format!("{folder}/"),
+        };
+        let is_below = |name: &&String| name.starts_with(&first);
+        let names = image.names.range(first.clone()..);
+        let names = names.take_while(|(name, _)| is_below(name));
+        let live = names.filter(|(_, versions)| versions.live().is_some());
+        let folders = image.folders.range(first.clone()..).map(|(name, _)| name);
+        let names = live
+            .map(|(name, _)| name)
+            .chain(folders.take_while(is_below));
         let inside: BTreeSet<&str> = names.filter_map(|name| part_in(folder, name)).collect();
         Ok(inside.into_iter().map(str::to_owned).collect())
     }
