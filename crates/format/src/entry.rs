@@ -151,6 +151,46 @@ pub fn idempotency_digest(key: &str) -> Result<Digest, EntryError> {
     Ok(Sha256::digest(key.as_bytes()).into())
 }
 
+/// Bytes of the digest over a name that begin the digests of its series.
+const SERIES_BYTES: usize = 24;
+
+/// A series of idempotency keys: one for each number, under a name. Unlike
+/// [`idempotency_digest`]'s, its digests show their number to those who know the name.
+///
+/// `docs/format.md`, "Row".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySeries([u8; SERIES_BYTES]);
+
+impl KeySeries {
+    /// The series of the name `name`.
+    ///
+    /// # Errors
+    /// As [`idempotency_digest`].
+    pub fn new(name: &str) -> Result<Self, EntryError> {
+        // Hashed twice: no caller's key has a digest that begins like these.
+        let once = idempotency_digest(name)?;
+        let twice: Digest = Sha256::digest(once).into();
+        let mut series = [0; SERIES_BYTES];
+        series.copy_from_slice(twice.split_at(SERIES_BYTES).0);
+        Ok(Self(series))
+    }
+
+    /// The digest of the key with `number`.
+    pub fn digest(&self, number: u64) -> Digest {
+        let mut digest = [0; DIGEST_BYTES];
+        let (series, rest) = digest.split_at_mut(SERIES_BYTES);
+        series.copy_from_slice(&self.0);
+        rest.copy_from_slice(&number.to_le_bytes());
+        digest
+    }
+
+    /// The number of the key with `digest`; nothing for one of no key of this series.
+    pub fn number(&self, digest: &Digest) -> Option<u64> {
+        let number = digest.strip_prefix(&self.0)?;
+        number.try_into().ok().map(u64::from_le_bytes)
+    }
+}
+
 /// The fields that the log cannot confirm: it records what the caller states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(
@@ -432,7 +472,12 @@ mod tests {
 
     #[test]
     fn an_idempotency_key_becomes_its_digest_within_its_bounds() {
+        let series = KeySeries::new("abc").unwrap();
+        assert_eq!(series.number(&series.digest(258)), Some(258));
+        let other = KeySeries::new("ab").unwrap();
+        assert_eq!(other.number(&series.digest(258)), None);
         let digest = idempotency_digest("abc").unwrap();
+        assert_eq!(series.number(&digest), None);
         assert_eq!(digest[..4], [0xBA, 0x78, 0x16, 0xBF]);
         assert!(idempotency_digest("").is_err());
         assert!(idempotency_digest(&"x".repeat(NAME_BYTES_MAX)).is_ok());

@@ -1,16 +1,17 @@
 //! A producer's handle: one copy into memory it owns, and a ticket that becomes a receipt.
 
 use std::slice;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use probity_format::entry::KeySeries;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::{Claimed, Digest, Entry, EntryError, Timestamp};
 use probity_queue::ChunkWriter;
 
 use crate::config::Durability;
 use crate::error::{AppendError, LogError};
-use crate::idempotency::{Content, Names};
+use crate::idempotency::{Content, Names, Window};
 use crate::leaves::Leaf;
 use crate::log_state::LogState;
 use crate::origin::Origin;
@@ -251,25 +252,34 @@ impl Appender {
         }
     }
 
-    /// Returns whether the stream remembers an entry with one of `keys`; nothing where it remembers
-    /// all keys that it ever had, and every lookup tells.
-    ///
-    /// For a caller that repeats appends in order: where a later key is remembered and no earlier one,
-    /// a key that is not found may have been forgotten.
+    /// Returns whether the stream remembers an entry with the key of `digest`.
     ///
     /// # Errors
     /// [`AppendError::KeysUnread`].
-    pub fn remembers_any(
-        &self,
-        keys: impl IntoIterator<Item = Digest>,
-    ) -> Result<Option<bool>, AppendError> {
+    pub fn remembers(&self, digest: &Digest) -> Result<bool, AppendError> {
+        Ok(self.window()?.find(digest).is_some())
+    }
+
+    /// Returns whether the stream remembers all keys that it ever had, so that one that is not found is
+    /// new. Otherwise it may have been forgotten.
+    ///
+    /// # Errors
+    /// [`AppendError::KeysUnread`].
+    pub fn remembers_all(&self) -> Result<bool, AppendError> {
+        Ok(!self.window()?.has_older())
+    }
+
+    /// The greatest number of a key of `series` that the stream remembers.
+    ///
+    /// # Errors
+    /// [`AppendError::KeysUnread`].
+    pub fn last_of(&self, series: &KeySeries) -> Result<Option<u64>, AppendError> {
+        Ok(self.window()?.last_of(series))
+    }
+
+    fn window(&self) -> Result<MutexGuard<'_, Window>, AppendError> {
         let window = self.core.window(&self.stream);
-        let window = window.map_err(|error| AppendError::KeysUnread(Arc::new(error)))?;
-        if !window.has_older() {
-            return Ok(None);
-        }
-        let mut keys = keys.into_iter();
-        Ok(Some(keys.any(|key| window.find(&key).is_some())))
+        window.map_err(|error| AppendError::KeysUnread(Arc::new(error)))
     }
 
     /// Waits until everything appended here is durable, in any mode.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use probity_format::entry::KeySeries;
 use probity_format::frame::Frame;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::tree::{Hash, leaf_hash};
@@ -149,12 +150,22 @@ impl Window {
         self.has_older
     }
 
+    /// The greatest number of a key of `series` that is there.
+    pub(crate) fn last_of(&self, series: &KeySeries) -> Option<u64> {
+        self.order.iter().filter_map(|key| series.number(key)).max()
+    }
+
     /// Adds an entry that is older than all others, unless a newer one has its key.
     fn add_older(&mut self, key: Digest, known: Known) {
-        if !self.is_full() && !self.entries.contains_key(&key) {
-            self.entries.insert(key, known);
-            self.order.push_front(key);
+        if self.entries.contains_key(&key) {
+            return;
         }
+        if self.is_full() {
+            self.has_older = true;
+            return;
+        }
+        self.entries.insert(key, known);
+        self.order.push_front(key);
     }
 
     fn is_full(&self) -> bool {

@@ -183,7 +183,7 @@ fn a_repeated_input_stops_where_the_log_may_have_forgotten_a_line() {
     run(at, &append, 0);
     let (_, said) = run(at, &append, 1);
     assert!(
-        said.contains("line 1: later lines of this name are in the log"),
+        said.contains("line 1: line 170 of this name is in the log"),
         "{said}"
     );
     assert!(said.contains("nothing was appended"), "{said}");
@@ -194,6 +194,55 @@ fn a_repeated_input_stops_where_the_log_may_have_forgotten_a_line() {
         0,
     );
     assert!(said.contains("0 entries appended"), "{said}");
+}
+
+/// A repeated input was recorded twice, with status 0, where the log knew keys of lines far behind
+/// the first alone, or had forgotten one within its first frame. The log names its last line now.
+#[test]
+fn a_repeated_input_of_any_length_stops_where_a_line_may_be_forgotten() {
+    for lines in [65_700, 140_000] {
+        let folder = new_log();
+        let at = folder.path();
+        let input: String = (0..lines)
+            .map(|number| format!("{{\"action\":\"read\",\"key\":\"{number}\"}}\n"))
+            .collect();
+        fs::write(at.join("lines"), &input).unwrap();
+        let append = ["append", "audit", "lines", "--idempotency-key", "monday"];
+        run(at, &append, 0);
+        let (_, said) = run(at, &append, 1);
+        let last = format!("line 1: line {lines} of this name is in the log");
+        assert!(said.contains(&last), "{said}");
+        assert!(said.contains("nothing was appended"), "{said}");
+        // A line with a key of its own is recorded before, and counted.
+        let own = "{\"action\":\"read\",\"idempotency_key\":\"own\"}\n";
+        fs::write(at.join("mixed"), [own, &input].concat()).unwrap();
+        let (_, said) = run(
+            at,
+            &["append", "audit", "mixed", "--idempotency-key", "monday"],
+            1,
+        );
+        assert!(said.contains("1 entry appended"), "{said}");
+        assert!(said.contains("--from-line LINE --at-index INDEX"), "{said}");
+    }
+}
+
+/// An earlier version of the program made the keys of lines from their name and number as text.
+#[test]
+fn lines_that_an_earlier_version_recorded_are_not_recorded_twice() {
+    let folder = new_log();
+    let at = folder.path();
+    let line = |key: &str| format!("{{\"action\":\"read\"{key}}}\n");
+    let of_name = |number| line(&format!(",\"idempotency_key\":\"monday/{number}\""));
+    PROBITY.ends(
+        at,
+        &["append", "audit"],
+        &[of_name(1), of_name(2)].concat(),
+        0,
+    );
+    let append = ["append", "audit", "--idempotency-key", "monday"];
+    let (said, _) = PROBITY.ends(at, &append, &line("").repeat(3), 0);
+    assert!(said.contains("1 entry appended"), "{said}");
+    assert!(said.contains("2 lines were already recorded"), "{said}");
 }
 
 /// A `--from-line` far behind the input's end appended nothing, with status 0.

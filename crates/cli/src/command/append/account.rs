@@ -18,7 +18,7 @@ impl Run<'_> {
     /// Adds to `failure` how much is in the log and how to resume.
     pub(super) fn account(&self, failure: Failure, environment: &Environment) -> Failure {
         let Append { dir, stream, .. } = self.args;
-        if self.is_unsure {
+        if self.is_unsure && self.taken.count() == 0 {
             return failure
                 .so("nothing was appended")
                 .also(&self.look(environment, (dir, "")));
@@ -56,6 +56,7 @@ impl Run<'_> {
                 "then begin with it: --from-line {conflict} --at-index {index}; to leave it out, go on with: {}",
                 go_on(conflict.saturating_add(1))
             ),
+            None if self.is_unsure => self.look(environment, (dir, "")),
             None if self.is_stopped_by_line() && kept == self.taken.count() => {
                 format!("correct that line, then go on with: {}", go_on(line))
             }

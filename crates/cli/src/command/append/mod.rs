@@ -4,6 +4,7 @@ mod account;
 mod advice;
 mod place;
 mod proofs;
+mod series;
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,7 +12,6 @@ use std::io::{self, BufReader, IsTerminal as _};
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use probity_format::entry::idempotency_digest;
 use probity_format::row::row_bytes;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::{
@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use self::place::Lines as Taken;
 use self::proofs::ProofFolder;
+use self::series::Series;
 use super::input::Input;
 use super::receipt_line::ReceiptLine;
 use super::{check_is_log, open_log_with, open_reader};
@@ -75,6 +76,9 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let folder = fs::File::open(&args.dir).ok();
     let first_index = log.next_index(&args.stream)?;
     check_place(args, environment, first_index)?;
+    let name = args.idempotency_key.as_deref();
+    let series = name.map(Series::new).transpose();
+    let series = series.map_err(AppendError::from)?;
     let mut run = Run {
         args,
         folder,
@@ -93,7 +97,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         conflict: None,
         is_export: false,
         repeats: Repeats::default(),
-        sure_to: 0,
+        series,
         is_unsure: false,
         stored: None,
     };
@@ -166,9 +170,8 @@ struct Run<'a> {
     /// True once a line was refused that only an export has: the same command would refuse it again.
     is_export: bool,
     repeats: Repeats,
-    /// The line behind those of which it is known that no earlier run recorded them under the name of
-    /// `--idempotency-key`.
-    sure_to: u64,
+    /// The keys of lines under the name of `--idempotency-key`.
+    series: Option<Series>,
     /// True when the command ended because nobody here knows which lines are in the log.
     is_unsure: bool,
     /// The log's files, opened for receipts of entries that were recorded earlier.
@@ -235,7 +238,7 @@ impl Run<'_> {
                 None => return self.check_reached(number),
                 Some(_) if number < self.args.from_line => {}
                 Some(LineFound::Blank) => {}
-                Some(LineFound::Entry(entry)) => match self.append_sure(number, &entry)? {
+                Some(LineFound::Entry(entry)) => match self.append(number, &entry)? {
                     Ok(ticket) => self.take(number, ticket)?,
                     Err(error @ AppendError::KeyUsed { .. }) => {
                         let reason = error.to_string();
@@ -267,67 +270,37 @@ impl Run<'_> {
         )))
     }
 
-    /// Appends the entry of line `number` like [`Run::append`], unless it may be recorded already.
-    fn append_sure(
+    /// Appends the entry of line `number`, under the key of the line or one of the name in the
+    /// arguments.
+    ///
+    /// # Errors
+    /// Where the line may be recorded already.
+    fn append(
         &mut self,
         number: u64,
         parsed: &ParsedEntry,
     ) -> Result<Result<Ticket, AppendError>, Failure> {
-        let is_named = parsed.entry(self.clock.now()).idempotency.is_none();
-        if is_named && number >= self.sure_to && self.is_forgotten(number)? {
-            self.is_unsure = true;
-            return Err(Failure::new(format!(
-                "line {number}: later lines of this name are in the log, and this one may be: the log looks for keys among the last {} keyed entries and {} MiB \
-                 of the stream alone",
-                Options::IDEMPOTENCY_KEYS_MAX,
-                Options::IDEMPOTENCY_BYTES_MAX >> 20
-            )));
-        }
-        Ok(self.append(number, parsed))
-    }
-
-    /// Returns whether the log knows keys of later lines, none of this and of earlier ones, and not all
-    /// keys that the stream ever had.
-    fn is_forgotten(&mut self, number: u64) -> Result<bool, AppendError> {
-        let Some(name) = self
-            .args
-            .idempotency_key
-            .as_ref()
-            .filter(|_| self.repeats.lines == 0)
-        else {
-            self.sure_to = u64::MAX;
-            return Ok(false);
-        };
-        let keys = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
-        let digest = |line| idempotency_digest(&format!("{name}/{line}")).ok();
-        let until = number.saturating_add(keys);
-        self.sure_to = until;
-        let before = number.saturating_sub(keys)..=number;
-        if self.appender.remembers_any(before.filter_map(digest))? != Some(false) {
-            self.sure_to = u64::MAX;
-            return Ok(false);
-        }
-        let later = number.saturating_add(1)..=until;
-        Ok(self.appender.remembers_any(later.filter_map(digest))? == Some(true))
-    }
-
-    /// Appends the entry of line `number`, under the key of the line or one derived from the
-    /// arguments.
-    fn append(&mut self, number: u64, parsed: &ParsedEntry) -> Result<Ticket, AppendError> {
-        let name = self.args.idempotency_key.as_ref();
-        let of_line = name.map(|name| idempotency_digest(&format!("{name}/{number}")));
-        let of_line = of_line.transpose()?;
         let mut entry = parsed.entry(self.clock.now());
-        entry.idempotency = entry.idempotency.or(of_line.as_ref());
+        let of_name = match &mut self.series {
+            Some(series) if entry.idempotency.is_none() => {
+                let key = series.key(number, &self.appender)?;
+                let checked = series.check(number, &key, &self.appender);
+                self.is_unsure = checked.is_err();
+                checked?;
+                Some(key)
+            }
+            _ => None,
+        };
+        entry.idempotency = entry.idempotency.or(of_name.as_ref());
         let bytes = u64::try_from(row_bytes(&entry)).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes);
         if entry.idempotency.is_none() {
             self.repeats.without_key = self.repeats.without_key.saturating_add(1);
         }
-        match parsed.time {
+        Ok(match parsed.time {
             Some(_) => self.appender.append(&entry),
             None => self.appender.append_now(&entry),
-        }
+        })
     }
 
     /// Returns the remedy for a used key, which depends on whether the line or the arguments gave

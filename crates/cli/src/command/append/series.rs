@@ -1,0 +1,86 @@
+//! The idempotency keys that lines get from the name of `--idempotency-key`.
+
+use probity_format::entry::{KeySeries, idempotency_digest};
+use probity_format::{Digest, EntryError};
+use probity_log::{AppendError, Appender, Options};
+
+use crate::failure::Failure;
+
+/// The keys of lines under one name.
+pub(super) struct Series {
+    name: String,
+    keys: KeySeries,
+    /// The last line that an earlier run recorded, once it was asked for, as far as the log remembers.
+    last: Option<Option<u64>>,
+}
+
+impl Series {
+    pub(super) fn new(name: &str) -> Result<Self, EntryError> {
+        Ok(Self {
+            name: name.to_owned(),
+            keys: KeySeries::new(name)?,
+            last: None,
+        })
+    }
+
+    /// The key of line `number`; the one that an earlier version of the program gave it, where the log
+    /// remembers that.
+    ///
+    /// # Errors
+    /// [`AppendError::KeysUnread`].
+    pub(super) fn key(&self, number: u64, appender: &Appender) -> Result<Digest, AppendError> {
+        let earlier = self.earlier_key(number)?;
+        let is_earlier = appender.remembers(&earlier)?;
+        Ok(if is_earlier {
+            earlier
+        } else {
+            self.keys.digest(number)
+        })
+    }
+
+    fn earlier_key(&self, number: u64) -> Result<Digest, EntryError> {
+        idempotency_digest(&format!("{}/{number}", self.name))
+    }
+
+    /// Refuses line `number` with the key `key` where it may be recorded already: the log has a later
+    /// one of this name, and has forgotten keys.
+    pub(super) fn check(
+        &mut self,
+        number: u64,
+        key: &Digest,
+        appender: &Appender,
+    ) -> Result<(), Failure> {
+        let last = match self.last {
+            Some(last) => last,
+            // Asked before the first line is recorded: none of this run counts.
+            None => *self.last.insert(self.find_last(number, appender)?),
+        };
+        let Some(last) = last.filter(|last| *last > number) else {
+            return Ok(());
+        };
+        if appender.remembers(key)? || appender.remembers_all()? {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "line {number}: line {last} of this name is in the log, and this one may be: the log looks for keys among the last {} keyed entries and {} MiB of \
+             the stream alone",
+            Options::IDEMPOTENCY_KEYS_MAX,
+            Options::IDEMPOTENCY_BYTES_MAX >> 20
+        )))
+    }
+
+    /// The last line of this name that the log remembers. Keys of an earlier version are only found for
+    /// as many lines behind `number` as the log remembers keys.
+    fn find_last(&self, number: u64, appender: &Appender) -> Result<Option<u64>, AppendError> {
+        let last = appender.last_of(&self.keys)?;
+        if last.is_some() || appender.remembers_all()? {
+            return Ok(last);
+        }
+        for line in (number..).take(Options::IDEMPOTENCY_KEYS_MAX) {
+            if appender.remembers(&self.earlier_key(line)?)? {
+                return Ok(Some(line));
+            }
+        }
+        Ok(None)
+    }
+}
