@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lineage::Lineage;
 use super::operation::{CommitOutcome, LoggedOperation, OperationId, REPLAY};
-use super::overtaken::Since;
+use super::overtaken::{Replayed, Since};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -108,7 +108,7 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         };
         if it.found_nothing() {
             // Of one before that was missed nothing is left to do.
-            if is_known {
+            if is_known && !lives.precedes_its_rows(it) {
                 repeated.add(it, &lineage, true);
             }
             continue;
@@ -169,11 +169,16 @@ struct Lives<'a> {
     revealed: BTreeSet<&'a str>,
     /// Those that an operation in some life of the database applied.
     applied: BTreeSet<&'a str>,
+    /// Reveals that found nothing because their disguise was not here yet.
+    too_early: BTreeSet<OperationId>,
 }
 
 impl<'a> Lives<'a> {
     fn of(own: &[(Committed<'a>, Option<bool>)]) -> Self {
-        let mut lives = Self::default();
+        let mut lives = Self {
+            too_early: too_early(own),
+            ..Self::default()
+        };
         for (Committed { it, .. }, known) in own {
             let key = it.key.as_str();
             let is_here = *known == Some(true) && !it.found_nothing();
@@ -190,6 +195,12 @@ impl<'a> Lives<'a> {
         lives
     }
 
+    /// Returns whether `it` was asked for before a disguise that others applied was made again here: what
+    /// it is to reveal is still to be hidden.
+    fn precedes_its_rows(&self, it: &LoggedOperation) -> bool {
+        self.too_early.contains(&it.id)
+    }
+
     /// Returns whether the database has a disguise whole, which was applied elsewhere once more.
     fn has_whole(&self, it: &LoggedOperation) -> bool {
         let key = it.key.as_str();
@@ -203,6 +214,32 @@ impl<'a> Lives<'a> {
         let is_told_of = self.applied.contains(key) || self.whole.contains(key);
         it.action == REPLAY && it.makes_whole() && self.begun.contains(key) && !is_told_of
     }
+}
+
+/// Returns the reveals that found nothing because their disguise had been applied elsewhere, and not been
+/// made here again so far.
+fn too_early(own: &[(Committed<'_>, Option<bool>)]) -> BTreeSet<OperationId> {
+    let mut replayed = Replayed::default();
+    let known = own.iter().filter(|(_, known)| *known == Some(true));
+    for (Committed { it, .. }, _) in known.filter(|(it, _)| it.it.action == REPLAY) {
+        replayed.add(it);
+    }
+    let mut missed = BTreeSet::new();
+    let mut too_early = BTreeSet::new();
+    for (Committed { it, .. }, known) in own {
+        let key = it.key.as_str();
+        let is_here = *known == Some(true);
+        // A replay did it later.
+        let is_by_replay = it.action != REPLAY && replayed.may_have(it);
+        if it.makes_part() && known.is_some() && (!is_here || is_by_replay) {
+            missed.insert(key);
+        } else if is_here && it.makes_whole() {
+            missed.remove(key);
+        } else if is_here && it.found_nothing() && missed.contains(key) {
+            too_early.insert(it.id);
+        }
+    }
+    too_early
 }
 
 /// The lineages of people under which an action was done.

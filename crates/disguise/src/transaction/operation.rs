@@ -186,6 +186,11 @@ impl LoggedOperation {
         }
     }
 
+    /// Returns whether it hid all that its disguise hides, or began to.
+    pub(crate) fn makes_part(&self) -> bool {
+        self.action == "disguise.begin" || self.makes_whole()
+    }
+
     /// Returns whether it is a reveal that left all rows and records as they were. It may have ended a
     /// disguise in chunks.
     pub(crate) fn reveals_no_row(&self) -> bool {

@@ -100,7 +100,7 @@ impl<'a> Since<'a> {
 
 /// The operations that replays did again.
 #[derive(Default)]
-struct Replayed<'a> {
+pub(super) struct Replayed<'a> {
     /// Operations.
     ids: BTreeSet<&'a str>,
     /// Disguises, holds and people of replays that do not name the operation.
@@ -108,7 +108,7 @@ struct Replayed<'a> {
 }
 
 impl<'a> Replayed<'a> {
-    fn add(&mut self, replay: &'a LoggedOperation) {
+    pub(super) fn add(&mut self, replay: &'a LoggedOperation) {
         let about = (replay.key.as_str(), replay.subject.as_deref());
         match &replay.facts.again {
             Some(id) => drop(self.ids.insert(id)),
@@ -117,7 +117,7 @@ impl<'a> Replayed<'a> {
     }
 
     /// Returns whether the database may have `it` by a replay alone.
-    fn may_have(&self, it: &LoggedOperation) -> bool {
+    pub(super) fn may_have(&self, it: &LoggedOperation) -> bool {
         let about = |subject| self.about.contains(&(it.key.as_str(), subject));
         self.ids.contains(&*digits(&it.id)) || about(None) || about(it.subject.as_deref())
     }

@@ -51,6 +51,7 @@ macro_rules! for_every_claim {
             an_account_whose_id_means_nobody_is_refused_by_name
             a_replay_reads_the_entries_of_every_action
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
+            a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_missed_hold_ends_once_it_is_placed_again
             a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted
@@ -157,6 +158,7 @@ macro_rules! for_every_claim {
             updates_compare_by_the_collation_that_a_column_had
             an_update_over_columns_of_unknown_types_is_refused_where_it_might_differ
             an_update_is_tried_when_it_is_recorded
+            a_constant_that_is_no_integer_is_said_as_an_expression
             types_go_along_through_several_updates
             types_of_columns_follow_chunks_and_new_keys
             keys_of_too_many_digits_are_refused_by_name

@@ -314,3 +314,32 @@ pub(crate) fn a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change(
     change(&mut station, &here);
     assert_eq!(station.replay(&[], &[]), []);
 }
+
+/// Somebody had come back before a backup was restored. A reveal asked for before the replay found nothing
+/// there, and was taken for the one that the log has: the replay hid the person again, and lacked nothing.
+pub(crate) fn a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do() {
+    let mut station = station();
+    station.back_up();
+    let left = station.apply(GDPR, Some(1));
+    assert!(station.forum.reveal(1, left.id).found);
+    let back = station
+        .forum
+        .numbers("SELECT COUNT(*) FROM users WHERE id = 1");
+    station.restore();
+    assert!(!station.forum.reveal(1, left.id).found);
+    let specs = [edna(GDPR)];
+    for expected in [2, 1] {
+        let done = station.replay(&specs, &[]);
+        let outlooks = outlooks(&done);
+        assert_eq!(outlooks.len(), expected, "{done:?}");
+        let last = outlooks.last();
+        let is_asked = matches!(last, Some(("disguise.reveal", Replayability::Not(_))));
+        assert!(is_asked, "{done:?}");
+    }
+    assert!(station.forum.reveal(1, left.id).found);
+    assert_eq!(station.replay(&specs, &[]), []);
+    let now = station
+        .forum
+        .numbers("SELECT COUNT(*) FROM users WHERE id = 1");
+    assert_eq!(now, back);
+}

@@ -351,6 +351,35 @@ pub(crate) fn an_update_is_tried_when_it_is_recorded() {
     }
 }
 
+/// A constant with a fraction went through a rounded number: where a migration's literal 2.5 had made 3 of an
+/// integer, it made 2, and 1.1 where that had made '1.10'. It is said as an expression, which is as written.
+pub(crate) fn a_constant_that_is_no_integer_is_said_as_an_expression() {
+    let migration = Migration {
+        columns: "score INT, t VARCHAR(9)",
+        rows: &["10, 'a'"],
+        sql: &["UPDATE posts SET score = 2.5"],
+        mapping: "[[update.into]]\ntable = \"posts\"\nrest = true\nsql = { score = \"2.5\" }\n",
+    };
+    let mut twins = Twins::of(&migration, None);
+    let said = |constant: &str| {
+        format!(
+            "{{\"update\": [{{\"name\": \"constant\", \"table\": \"posts\", \"into\": [{{\"table\": \"posts\", \"rest\": true, \"values\": {{\"score\": {constant}}}}}]}}]}}"
+        )
+    };
+    for constant in ["2.5", "-0.5", "1e3", "2.0", "9223372036854775808"] {
+        let mapping = Mapping::parse(&said(constant)).unwrap();
+        let recorded = twins.society.engine.updates().record(&mapping, time());
+        let refused = format!("{:?}", recorded.unwrap_err());
+        assert!(
+            refused.contains("write it as an expression"),
+            "{constant}: {refused}"
+        );
+    }
+    twins.record(migration.mapping);
+    assert!(twins.reveal().unwrap().is_complete());
+    twins.assert_alike("posts", "id % 1000, score");
+}
+
 /// Types go along with records of chunks, and with those that a new key seals anew.
 pub(crate) fn types_of_columns_follow_chunks_and_new_keys() {
     let migration = Migration {

@@ -74,6 +74,7 @@ pub(crate) struct Target {
 enum Constant {
     Truth(bool),
     Number(i64),
+    /// Not recorded any more: the database reads it otherwise than a migration's literal.
     Fraction(f64),
     Text(String),
 }
@@ -148,6 +149,7 @@ impl Mapping {
             for expression in target.sql.values().chain(conditions) {
                 check_expression(expression).map_err(wrong)?;
             }
+            target.check_constants().map_err(wrong)?;
             if later.iter().any(|it| it.table == target.table) {
                 continue;
             }
@@ -193,9 +195,8 @@ impl Mapping {
             for expression in target.sql.values().chain([&target.condition]) {
                 used.add(expression);
             }
-            let is_empty = |it: &Value| matches!(it, Value::Text(text) if text.is_empty());
-            let mut constants = target.values.values();
-            used.has_empty_text() || constants.any(|it| is_empty(&it.value()))
+            let is_empty = |it: &Constant| matches!(it, Constant::Text(text) if text.is_empty());
+            used.has_empty_text() || target.values.values().any(is_empty)
         })
     }
 
@@ -304,6 +305,19 @@ impl Mapping {
 }
 
 impl Target {
+    /// Refuses numbers that do not reach the database as they are written.
+    fn check_constants(&self) -> Result<(), String> {
+        let is_inexact = |it: &Constant| matches!(it, Constant::Fraction(_));
+        let mut inexact = self.values.iter().filter(|(_, it)| is_inexact(it));
+        match inexact.next() {
+            None => Ok(()),
+            Some((column, _)) => Err(format!(
+                "the value of {column} has a fraction or more digits than an integer of 64 bits: write it as an expression, like sql = {{ {column} = \"2.5\" }}, \
+                 of which the database makes what the migration's literal made"
+            )),
+        }
+    }
+
     /// Returns whether a column keeps its name and its value.
     fn keeps(&self, name: &str) -> bool {
         let is_said = self.columns.contains_key(name)
