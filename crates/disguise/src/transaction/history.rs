@@ -175,15 +175,19 @@ struct Lives<'a> {
 
 impl<'a> Lives<'a> {
     fn of(own: &[(Committed<'a>, Option<bool>)]) -> Self {
+        let replayed = replayed(own);
         let mut lives = Self {
-            too_early: too_early(own),
+            too_early: too_early(own, &replayed),
             ..Self::default()
         };
         for (Committed { it, .. }, known) in own {
             let key = it.key.as_str();
             let is_here = *known == Some(true) && !it.found_nothing();
             match it.action.as_str() {
-                "disguise.begin" if is_here => drop(lives.begun.insert(key)),
+                // A replay hides nothing where it ends what was begun elsewhere.
+                "disguise.begin" if is_here && !replayed.may_have(it) => {
+                    lives.begun.insert(key);
+                }
                 "disguise.reveal" if is_here => drop(lives.revealed.insert(key)),
                 "disguise.apply" | "disguise.decay" => drop(lives.applied.insert(key)),
                 _ => {}
@@ -216,14 +220,22 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// Returns the reveals that found nothing because their disguise had been applied elsewhere, and not been
-/// made here again so far.
-fn too_early(own: &[(Committed<'_>, Option<bool>)]) -> BTreeSet<OperationId> {
+/// Returns what replays did in this database.
+fn replayed<'a>(own: &[(Committed<'a>, Option<bool>)]) -> Replayed<'a> {
     let mut replayed = Replayed::default();
     let known = own.iter().filter(|(_, known)| *known == Some(true));
     for (Committed { it, .. }, _) in known.filter(|(it, _)| it.it.action == REPLAY) {
         replayed.add(it);
     }
+    replayed
+}
+
+/// Returns the reveals that found nothing because their disguise had been applied elsewhere, and not been
+/// made here again so far.
+fn too_early(
+    own: &[(Committed<'_>, Option<bool>)],
+    replayed: &Replayed<'_>,
+) -> BTreeSet<OperationId> {
     let mut missed = BTreeSet::new();
     let mut too_early = BTreeSet::new();
     for (Committed { it, .. }, known) in own {

@@ -52,6 +52,7 @@ macro_rules! for_every_claim {
             a_replay_reads_the_entries_of_every_action
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
+            a_second_replay_hides_nobody_who_came_back
             a_missed_hold_ends_once_it_is_placed_again
             a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted

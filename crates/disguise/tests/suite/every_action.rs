@@ -343,3 +343,27 @@ pub(crate) fn a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
         .numbers("SELECT COUNT(*) FROM users WHERE id = 1");
     assert_eq!(now, back);
 }
+
+/// A backup is put back whose database was to have what was begun in chunks elsewhere, carried through by a
+/// replay and revealed. The first replay found nothing to hide, and the second hid the person again.
+pub(crate) fn a_second_replay_hides_nobody_who_came_back() {
+    let mut station = station();
+    station.back_up();
+    let karma = |station: &mut Station| {
+        let sql = "SELECT karma FROM users WHERE id = 4";
+        station.forum.numbers(sql)
+    };
+    let before = karma(&mut station);
+    let begun = begin(&mut station.forum, BLANK, Some(4), false).unwrap();
+    station.restore();
+    let specs = [edna(BLANK)];
+    let done = station.replay(&specs, &[]);
+    assert_eq!(outlooks(&done), [("disguise.begin", &Replayability::Done)]);
+    assert!(station.forum.reveal(4, begun).found);
+    station.restore();
+    station.replay(&specs, &[]);
+    for _ in 0..2 {
+        assert_eq!(station.replay(&specs, &[]), []);
+        assert_eq!(karma(&mut station), before);
+    }
+}
