@@ -48,6 +48,9 @@ pub(crate) const HEADS_SAID: &str = "{heads said}";
 pub const LOG_NAMED: &str = "{log}";
 /// The placeholder in a remedy for the option that names the root key, where the command had it.
 pub const KEY_GIVEN: &str = "{key given}";
+/// The placeholder in a remedy for the option that names the root key which the command used, wherever
+/// it found it: some faults show with it alone.
+pub(crate) const ROOT_KEY_USED: &str = "{root key used}";
 /// The words for a folder that no argument named.
 const LOG_USUALLY: &str = "DIR";
 /// The words for a folder that the environment names.
@@ -68,8 +71,8 @@ pub struct Failure {
     root_key_option: Option<&'static str>,
     /// True where the environment names the folder of second copies.
     names_heads: bool,
-    /// The replacements for [`LOG_NAMED`] and [`KEY_GIVEN`].
-    log: Option<Box<(String, String)>>,
+    /// The replacements for [`LOG_NAMED`], [`KEY_GIVEN`] and [`ROOT_KEY_USED`].
+    log: Option<Box<[String; 3]>>,
 }
 
 impl Failure {
@@ -202,13 +205,14 @@ impl Failure {
         }
     }
 
-    /// Sets the log and the root key that the command was given, which a command that is advised names
-    /// again.
+    /// Sets the log, the root key that the command was given and the one that it used, which a command
+    /// that is advised names again.
     #[must_use]
-    pub fn of_log(self, dir: &Path, key: Option<&Path>) -> Self {
-        let key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
+    pub fn of_log(self, dir: &Path, given: Option<&Path>, used: Option<&Path>) -> Self {
+        let [given, used] = [given, used]
+            .map(|key| key.map_or_else(String::new, |key| format!(" --key {}", quoted(key))));
         Self {
-            log: Some(Box::new((quoted(dir), key))),
+            log: Some(Box::new([quoted(dir), given, used])),
             ..self
         }
     }
@@ -232,12 +236,13 @@ impl Failure {
         } else {
             HEADS_BESIDE
         };
-        let (log, key) = match self.log.as_deref() {
-            Some((log, key)) => (log.as_str(), key.as_str()),
-            None => (LOG_USUALLY, ""),
+        let [log, given, used] = match self.log.as_deref() {
+            Some(said) => said.each_ref().map(String::as_str),
+            None => [LOG_USUALLY, "", ""],
         };
         let remedy = remedy.replace(ROOT_KEY_OPTION, option);
-        let remedy = remedy.replace(LOG_NAMED, log).replace(KEY_GIVEN, key);
+        let remedy = remedy.replace(LOG_NAMED, log).replace(KEY_GIVEN, given);
+        let remedy = remedy.replace(ROOT_KEY_USED, used);
         Some(remedy.replace(HEADS_SAID, said))
     }
 
@@ -380,7 +385,8 @@ mod tests {
         };
         let help = |failure: Failure| failure.help().unwrap();
         assert_eq!(help(lost()), "probity append DIR --accept-loss");
-        let named = lost().of_log(Path::new("a log"), Some(Path::new("k")));
+        let key = Some(Path::new("k"));
+        let named = lost().of_log(Path::new("a log"), key, key);
         assert_eq!(help(named), "probity append 'a log' --accept-loss --key k");
     }
 

@@ -7,7 +7,7 @@ use probity_format::Version;
 use probity_log::{Log, LogError, StreamName, advice};
 use rustix::io::Errno;
 
-use crate::failure::{HEADS_SAID, KEY_GIVEN, LOG_NAMED, ROOT_KEY_OPTION};
+use crate::failure::{HEADS_SAID, KEY_GIVEN, LOG_NAMED, ROOT_KEY_OPTION, ROOT_KEY_USED};
 use crate::shell::quoted;
 
 /// The file whose loss shows a writer that its log was moved.
@@ -132,7 +132,7 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
         }
         LogError::Lost { .. } | LogError::KeysLost { .. } | LogError::Losses(_) => return remedy_of_loss(error),
         LogError::Broken { place, reason } => remedy_of_damage(place, reason),
-        LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}{KEY_GIVEN}"),
+        LogError::Damaged { .. } => format!("see all faults with: probity verify {LOG_NAMED}{ROOT_KEY_USED}"),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
         LogError::Stream { reason, .. } if reason.contains("another configuration") => format!("see how the streams are configured with: probity stream list {LOG_NAMED}{KEY_GIVEN}; choose another name for another configuration"),
@@ -146,7 +146,7 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
 
 /// The remedy where the bytes at `place` are not those that the log wrote.
 fn remedy_of_damage(place: &str, reason: &str) -> String {
-    let look = format!("see all faults with: probity verify {LOG_NAMED}{KEY_GIVEN}");
+    let look = format!("see all faults with: probity verify {LOG_NAMED}{ROOT_KEY_USED}");
     if place.ends_with("probity.toml") && reason.starts_with("is missing") {
         format!(
             "write nothing to the folder before probity.toml is back, then verify it: probity verify {LOG_NAMED}"
@@ -161,13 +161,15 @@ fn remedy_of_damage(place: &str, reason: &str) -> String {
     } else if place.starts_with("keys/") {
         // The reason says what to put back, and a verification without the root key needs no such
         // file.
-        let files = if place.starts_with("keys/signing") {
-            "the signing key"
+        let files = if reason.contains(advice::NEWER_JOURNAL) {
+            "streams/journal back, as said, and no key"
+        } else if place.starts_with("keys/signing") {
+            "the signing key back, as said"
         } else {
-            &format!("{place} alone")
+            &format!("{place} alone back, as said")
         };
         format!(
-            "put {files} back, as said, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}"
+            "put {files}, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}"
         )
     } else if reason.ends_with("were signed for") {
         format!(

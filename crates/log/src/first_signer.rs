@@ -29,3 +29,11 @@ pub(crate) fn first_signer(
         _ => read,
     }
 }
+
+/// The fault of a head by the key at `signer` of the chain, from 0, where that at `due` was certified.
+pub(crate) fn signed_too_late(signer: usize, due: usize) -> String {
+    let [signer, due] = [signer, due].map(|place| place.saturating_add(1));
+    format!(
+        "is signed by key number {signer} of the chain, though key number {due} was certified before"
+    )
+}

@@ -23,7 +23,7 @@ use crate::durable::Durable;
 use crate::epochs::Epochs;
 use crate::error::{LogError, ahead, frames};
 use crate::files::{Files, unless_strange};
-use crate::first_signer::first_signer;
+use crate::first_signer::{first_signer, signed_too_late};
 use crate::heads::Heads;
 use crate::history::claimed_size;
 use crate::journal::History;
@@ -465,8 +465,8 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         let reason = format!(
-            "is signed by key {signer} of the chain, though key {due} was certified before: whoever has an expired key signed it; \
-             verify the log, keep this copy of it, and go on from one that is intact"
+            "{}: whoever has an expired key signed it; verify the log, keep this copy of it, and go on from one that is intact",
+            signed_too_late(signer, due)
         );
         Err(self.broken(source.as_str(), &reason))
     }

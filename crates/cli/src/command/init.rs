@@ -83,7 +83,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
             return Err(failure.remedy(format!(
                 "choose another folder; to append to this log, its root key is needed: put {} back from a backup, or name the key with: probity append {LOG_NAMED} --key FILE",
                 quoted(key_path)
-            )).of_log(dir, None));
+            )).of_log(dir, None, None));
         }
         // An `init` that was killed after the creation leaves such a log.
         return Err(if verifier_path_beside(dir).exists() {

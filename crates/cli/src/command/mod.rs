@@ -53,7 +53,12 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         .for_each(|path| protect(path));
     let option = root_key_option(&args.command);
     let is_reader = is_reader(&args.command);
-    let log = log_of(&args.command);
+    let is_with_root = takes_root_key(&args.command);
+    let log = log_of(&args.command).map(|(dir, given)| {
+        let used = environment.key_path(given.as_deref(), &dir);
+        let used = Some(used).filter(|path| is_with_root && path.is_file());
+        (dir, given, used)
+    });
     let ran = run_command(args.command, environment);
     let names_heads = environment.heads.is_some();
     ran.map_err(|failure| {
@@ -64,7 +69,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
             failure
         };
         let failure = match &log {
-            Some((dir, key)) => failure.of_log(dir, key.as_deref()),
+            Some((dir, given, used)) => failure.of_log(dir, given.as_deref(), used.as_deref()),
             None => failure,
         };
         match option {
@@ -82,6 +87,13 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
         Command::Databases(command) => databases::root_key_option(command),
         _ => None,
     }
+}
+
+/// Returns whether a command on a log needs its root key.
+const fn takes_root_key(command: &Command) -> bool {
+    let is_chain =
+        matches!(command, Command::Keys(args) if matches!(args.command, KeysCommand::Chain(_)));
+    !is_chain && !matches!(command, Command::Verify(_) | Command::CheckReceipts(_))
 }
 
 /// Returns whether a command only reads logs.

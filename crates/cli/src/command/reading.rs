@@ -10,7 +10,7 @@ use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
 use crate::entry_json::format_time;
-use crate::failure::{Failure, LOG_NAMED, Status};
+use crate::failure::{Failure, LOG_NAMED, ROOT_KEY_USED, Status};
 use crate::output::{counted, note};
 use crate::shell::quoted;
 
@@ -45,7 +45,7 @@ impl OnDamage {
             return failure;
         }
         older_copy(failure.remedy(format!(
-            "see all faults with: probity verify {LOG_NAMED}; take what is left with --damaged-too, which ends with \
+            "see all faults with: probity verify {LOG_NAMED}{ROOT_KEY_USED}; take what is left with --damaged-too, which ends with \
              status 3 too",
         )))
     }

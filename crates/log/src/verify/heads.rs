@@ -19,6 +19,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, ahead, frames};
+use crate::first_signer::signed_too_late;
 use crate::head_origin::{log_of, named_in};
 use crate::journal::History;
 use crate::unwitnessed::unwitnessed;
@@ -494,9 +495,7 @@ impl Opening<'_> {
             fault(detail.to_owned());
         }
         if let Some(due) = self.missed(signer, head.size(), given) {
-            fault(format!(
-                "is signed by key {signer} of the chain, though key {due} was certified before"
-            ));
+            fault(signed_too_late(signer, due));
         }
         Some(head)
     }

@@ -87,7 +87,7 @@ fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Op
     }
     let names_heads = environment.heads.is_some();
     let failure = absent(&report.heads.place).names_heads(names_heads);
-    Some(failure.of_log(&args.dir, None))
+    Some(failure.of_log(&args.dir, None, None))
 }
 
 /// An older log, and whether the one that is verified continues it.
