@@ -203,9 +203,7 @@ fn a_repeated_input_of_any_length_stops_where_a_line_may_be_forgotten() {
     for lines in [65_700, 140_000] {
         let folder = new_log();
         let at = folder.path();
-        let input: String = (0..lines)
-            .map(|number| format!("{{\"action\":\"read\",\"key\":\"{number}\"}}\n"))
-            .collect();
+        let input = "{\"action\":\"read\"}\n".repeat(lines);
         fs::write(at.join("lines"), &input).unwrap();
         let append = ["append", "audit", "lines", "--idempotency-key", "monday"];
         run(at, &append, 0);

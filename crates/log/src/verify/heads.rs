@@ -204,6 +204,7 @@ impl Verifier<'_> {
             fingerprint,
             head: None,
             known: opening.known(),
+            since: 0,
             anchors: Anchors::default(),
             uncovered: Vec::new(),
             lost: None,
@@ -235,6 +236,7 @@ impl Verifier<'_> {
             // key is unknown.
             let head = opening.open(since, SINCE, Some(shown), faults);
             let head = head.or_else(|| opening.strange(since));
+            subject.since = head.as_ref().map_or(0, Checkpoint::size);
             subject
                 .known
                 .extend(head.map(|head| known(&head, SINCE, FaultClass::Fork)));

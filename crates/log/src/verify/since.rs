@@ -52,8 +52,7 @@ impl Verifier<'_> {
     /// The reason why the frame of `record` is not to be read. Frames of journal and heads of all
     /// times are read, because all streams depend on them.
     pub(super) fn leaves_out(&self, subject: &Subject, record: &Record) -> Option<SkippedReason> {
-        let has_since = self.options.since.is_some();
-        if has_since && record.frame < since_size(subject) {
+        if record.frame < subject.since {
             Some(SkippedReason::BeforeCheckpoint)
         } else if !self.is_due(record) && !is_built_in(subject) {
             Some(SkippedReason::OtherTime)
@@ -76,12 +75,6 @@ fn is_built_in(subject: &Subject) -> bool {
         StreamName::HEADS => subject.version != Version::V2,
         _ => false,
     }
-}
-
-/// The size below which frames are taken as read, for `subject`.
-fn since_size(subject: &Subject) -> u64 {
-    let mut since = subject.known.iter().filter(|known| known.source == SINCE);
-    since.next().map_or(0, |known| known.size)
 }
 
 /// Counts the frames of one stream that are not read, for each reason.

@@ -23,6 +23,8 @@ pub(crate) struct Subject {
     pub(crate) head: Option<Checkpoint>,
     /// Roots known from elsewhere, in order of size.
     pub(crate) known: Vec<KnownHead>,
+    /// The size below which frames are taken as read: that of a checkpoint given with `--since`.
+    pub(super) since: u64,
     /// The heads that are anchored.
     pub(super) anchors: Anchors,
     /// With the root key, the heads in frames that the log's keys sealed and no head covers.

@@ -10,8 +10,10 @@ use crate::failure::Failure;
 pub(super) struct Series {
     name: String,
     keys: KeySeries,
-    /// The last line that an earlier run recorded, once it was asked for, as far as the log remembers.
-    last: Option<Option<u64>>,
+    /// True once the last line was asked for.
+    is_asked: bool,
+    /// The last line that an earlier run recorded, as far as the log remembers.
+    last: Option<u64>,
 }
 
 impl Series {
@@ -19,6 +21,7 @@ impl Series {
         Ok(Self {
             name: name.to_owned(),
             keys: KeySeries::new(name)?,
+            is_asked: false,
             last: None,
         })
     }
@@ -50,12 +53,12 @@ impl Series {
         key: &Digest,
         appender: &Appender,
     ) -> Result<(), Failure> {
-        let last = match self.last {
-            Some(last) => last,
-            // Asked before the first line is recorded: none of this run counts.
-            None => *self.last.insert(self.find_last(number, appender)?),
-        };
-        let Some(last) = last.filter(|last| *last > number) else {
+        // Asked before the first line is recorded: none of this run counts.
+        if !self.is_asked {
+            self.last = self.find_last(number, appender)?;
+            self.is_asked = true;
+        }
+        let Some(last) = self.last.filter(|last| *last > number) else {
             return Ok(());
         };
         if appender.remembers(key)? || appender.remembers_all()? {
