@@ -162,7 +162,7 @@ fn remedy_of_damage(place: &str, reason: &str) -> String {
         // The reason says what to put back, and a verification without the root key needs no such
         // file.
         let files = if reason.contains(advice::NEWER_JOURNAL) {
-            "streams/journal back, as said, and no key"
+            "back what is said, and no key"
         } else if place.starts_with("keys/signing") {
             "the signing key back, as said"
         } else {

@@ -18,7 +18,8 @@ pub const SIGNING_KEY: &str = "copy the folder keys/ aside, and put keys/signing
     newer here";
 /// For a journal that is older than the signing key.
 pub const NEWER_JOURNAL: &str = "leave keys/ as it is, copy the whole folder of the log aside, and put streams/journal back from a copy in \
-    which it is longer";
+    which it is longer, and with it each other folder of streams/ that is longer there, for all \
+    may be older";
 /// For a log that is older than others know it.
 pub const NEWER_LOG: &str =
     "keep this copy of the log under another name, and put the newer copy of the whole log back";

@@ -429,9 +429,8 @@ impl<'a> Recovery<'a> {
             Err(error) => {
                 let note = SignedNote::parse(&note).ok();
                 let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
-                let known = kept
-                    .unwrap_or_default()
-                    .max(self.anchored.map_or(0, Checkpoint::size));
+                let anchored = self.anchored.map_or(0, Checkpoint::size);
+                let known = kept.unwrap_or_default().max(anchored);
                 if error == NoteError::NoKnownSignature
                     && head.is_some_and(|head| head.size() > known)
                 {
@@ -464,9 +463,9 @@ impl<'a> Recovery<'a> {
         if signer >= due {
             return Ok(());
         }
+        let fault = signed_too_late(signer, due);
         let reason = format!(
-            "{}: whoever has an expired key signed it; verify the log, keep this copy of it, and go on from one that is intact",
-            signed_too_late(signer, due)
+            "{fault}: somebody who has an expired key signed it; verify the log, keep this copy of it, and go on from one that is intact"
         );
         Err(self.broken(source.as_str(), &reason))
     }
@@ -560,13 +559,14 @@ impl<'a> Recovery<'a> {
                 "segments",
                 &format!("frame {found} is damaged, {newest} were signed for"),
             ),
-            End::Foreign { .. } => {
-                let reason = format!(
-                    "frame {found} was signed for, but was sealed in no opening of the log that the journal has: an older journal or another frame was put \
-                     back; verify the log, and go on from a copy that is intact"
-                );
-                self.broken("segments", &reason)
-            }
+            End::Foreign { .. } => self.broken(
+                "segments",
+                &format!(
+                    "frame {found} was signed for, but was sealed in no opening of the log that the journal has; where an older journal was put back, {}; \
+                     where it is the newest, go on from a copy that is intact",
+                    advice::NEWER_JOURNAL
+                ),
+            ),
         })
     }
 
