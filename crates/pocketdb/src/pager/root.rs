@@ -440,6 +440,8 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
         1..=MAGIC_BITS_CHANGED => return Err(Error::Root("is damaged")),
         _ if is_ring(store)? => return Err(Error::Root("is damaged")),
         _ if is_beginning(&*head) => return Err(Error::Root("was cut short")),
+        // A file system may leave that of any file after a loss of power.
+        _ if head.iter().all(|byte| *byte == 0) => return Err(Error::Root("begins with zeros")),
         _ => return Err(Error::ForeignRoot("is not one of a pocket database")),
     }
     let (format, check) = (u16_at(&*head, FORMAT_AT), u16_at(&*head, FORMAT_AT + 2));

@@ -213,6 +213,21 @@ fn a_chain_of_keys_that_is_zeros_is_refused() {
     assert_eq!(refused, Some(Error::Root("is damaged")));
 }
 
+/// A root file of zeros, as a loss of power may leave one, was called another kind of file.
+#[test]
+fn a_secure_store_of_zeros_is_damage() {
+    let store = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &SECRET,
+        MEMORY,
+    );
+    let (flash, mut secure) = store.unwrap().close().unwrap();
+    secure.bytes_mut().fill(0);
+    let refused = Store::open(flash, secure, MEMORY).err();
+    assert_eq!(refused, Some(Error::Root("begins with zeros")));
+}
+
 /// The memory given stood in the store without a code. One flipped bit made it 0, the database opened no
 /// more, and the message was one about too little memory.
 #[test]
