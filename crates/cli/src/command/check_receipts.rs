@@ -224,7 +224,7 @@ fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<Compared, 
                 args.file.display()
             ))
             .because(error)
-            .remedy("give the lines that `probity append --receipts` printed")
+            .remedy("give the lines that `probity append --receipts` printed; where the last one was cut off, leave it out: the others are whole")
         })?;
         compared.receipts = compared.receipts.saturating_add(1);
         let line = Some(number);
