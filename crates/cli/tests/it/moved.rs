@@ -211,17 +211,34 @@ fn a_repeated_input_of_any_length_stops_where_a_line_may_be_forgotten() {
         let last = format!("line 1: line {lines} of this name is in the log");
         assert!(said.contains(&last), "{said}");
         assert!(said.contains("nothing was appended"), "{said}");
-        // A line with a key of its own is recorded before, and counted.
+        // A line with a key of its own may have been forgotten, too.
         let own = "{\"action\":\"read\",\"idempotency_key\":\"own\"}\n";
         fs::write(at.join("mixed"), [own, &input].concat()).unwrap();
-        let (_, said) = run(
-            at,
-            &["append", "audit", "mixed", "--idempotency-key", "monday"],
-            1,
-        );
-        assert!(said.contains("1 entry appended"), "{said}");
+        let mixed = ["append", "audit", "mixed", "--idempotency-key", "monday"];
+        let (_, said) = run(at, &mixed, 1);
+        assert!(said.contains(&last), "{said}");
         assert!(said.contains("--from-line LINE --at-index INDEX"), "{said}");
     }
+}
+
+/// Lines with keys of their own, recorded before the first line of the name, drove its keys out of what the
+/// log remembers, and the whole input was recorded twice.
+#[test]
+fn lines_with_keys_of_their_own_make_no_other_line_new() {
+    let folder = new_log();
+    let at = folder.path();
+    let own = (0..66_000).map(|number| format!(",\"idempotency_key\":\"own{number}\""));
+    let keys = own.chain(vec![String::new(); 1000]);
+    let mut input = String::new();
+    for key in keys {
+        input.extend(["{\"action\":\"read\"", &key, "}\n"]);
+    }
+    fs::write(at.join("lines"), &input).unwrap();
+    let append = ["append", "audit", "lines", "--idempotency-key", "monday"];
+    run(at, &append, 0);
+    let (_, said) = run(at, &append, 1);
+    let last = "line 1: line 67000 of this name is in the log";
+    assert!(said.contains(last), "{said}");
 }
 
 /// An earlier version of the program made the keys of lines from their name and number as text.

@@ -76,13 +76,14 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let folder = fs::File::open(&args.dir).ok();
     let first_index = log.next_index(&args.stream)?;
     check_place(args, environment, first_index)?;
+    let appender = log.appender(&args.stream)?;
     let name = args.idempotency_key.as_deref();
-    let series = name.map(Series::new).transpose();
-    let series = series.map_err(AppendError::from)?;
+    let series = name.map(|name| Series::new(name, args.from_line, &appender));
+    let series = series.transpose()?;
     let mut run = Run {
         args,
         folder,
-        appender: log.appender(&args.stream)?,
+        appender,
         log: &log,
         environment,
         proofs,
@@ -281,15 +282,16 @@ impl Run<'_> {
         parsed: &ParsedEntry,
     ) -> Result<Result<Ticket, AppendError>, Failure> {
         let mut entry = parsed.entry(self.clock.now());
-        let of_name = match &mut self.series {
-            Some(series) if entry.idempotency.is_none() => {
-                let key = series.key(number, &self.appender)?;
+        let own = entry.idempotency.copied();
+        let of_name = match &self.series {
+            None => None,
+            Some(series) => {
+                let key = own.map_or_else(|| series.key(number, &self.appender), Ok)?;
                 let checked = series.check(number, &key, &self.appender);
                 self.is_unsure = checked.is_err();
                 checked?;
                 Some(key)
             }
-            _ => None,
         };
         entry.idempotency = entry.idempotency.or(of_name.as_ref());
         let bytes = u64::try_from(row_bytes(&entry)).unwrap_or(u64::MAX);

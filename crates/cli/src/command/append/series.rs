@@ -10,20 +10,24 @@ use crate::failure::Failure;
 pub(super) struct Series {
     name: String,
     keys: KeySeries,
-    /// True once the last line was asked for.
-    is_asked: bool,
     /// The last line that an earlier run recorded, as far as the log remembers.
     last: Option<u64>,
 }
 
 impl Series {
-    pub(super) fn new(name: &str) -> Result<Self, EntryError> {
-        Ok(Self {
+    /// The keys of lines from line `first` on under the name `name`, before any is recorded: none of
+    /// this run counts as an earlier one.
+    ///
+    /// # Errors
+    /// [`AppendError::Entry`] for a name that is no key; [`AppendError::KeysUnread`].
+    pub(super) fn new(name: &str, first: u64, appender: &Appender) -> Result<Self, AppendError> {
+        let mut series = Self {
             name: name.to_owned(),
             keys: KeySeries::new(name)?,
-            is_asked: false,
             last: None,
-        })
+        };
+        series.last = series.find_last(first, appender)?;
+        Ok(series)
     }
 
     /// The key of line `number`; the one that an earlier version of the program gave it, where the log
@@ -45,19 +49,14 @@ impl Series {
         idempotency_digest(&format!("{}/{number}", self.name))
     }
 
-    /// Refuses line `number` with the key `key` where it may be recorded already: the log has a later
-    /// one of this name, and has forgotten keys.
+    /// Refuses line `number` with the key `key`, its own or one of the name, where it may be recorded
+    /// already: the log has a later line of this name, and has forgotten keys.
     pub(super) fn check(
-        &mut self,
+        &self,
         number: u64,
         key: &Digest,
         appender: &Appender,
     ) -> Result<(), Failure> {
-        // Asked before the first line is recorded: none of this run counts.
-        if !self.is_asked {
-            self.last = self.find_last(number, appender)?;
-            self.is_asked = true;
-        }
         let Some(last) = self.last.filter(|last| *last > number) else {
             return Ok(());
         };
