@@ -205,7 +205,7 @@ fn remedy_of_rollback(error: &LogError) -> Option<String> {
         )
     } else {
         format!(
-            "{}, which has at least {signed} frames of stream {stream}",
+            "{}, and which has at least {signed} frames of stream {stream}",
             advice::NEWER_LOG
         )
     };

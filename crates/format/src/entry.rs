@@ -167,7 +167,7 @@ impl KeySeries {
     /// # Errors
     /// As [`idempotency_digest`].
     pub fn new(name: &str) -> Result<Self, EntryError> {
-        // Hashed twice: no caller's key has a digest that begins like these.
+        // Hashed twice: no key but the digest of a name has a digest that begins like these.
         let once = idempotency_digest(name)?;
         let twice: Digest = Sha256::digest(once).into();
         let mut series = [0; SERIES_BYTES];

@@ -16,13 +16,22 @@ pub const FIXED_KEYS: &str = "copy the folder keys/ aside, and put keys/master.k
 pub const SIGNING_KEY: &str = "copy the folder keys/ aside, and put keys/signing.key back from the newest copy, made after the last writer \
     ended, and keys/signing.next with it where that copy has it, but nothing else: no older key signs for the log, and everything else is \
     newer here";
+/// The advice for a journal that is older than something else, between `$before` and `$after`.
+macro_rules! newer_journal {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            "leave keys/ as it is, copy the whole folder of the log aside, and put streams/journal back from a copy in \
+             which it is longer, and with it each other folder of streams/ that is longer there, for all may be older",
+            $after
+        )
+    };
+}
+pub(crate) use newer_journal;
 /// For a journal that is older than the signing key.
-pub const NEWER_JOURNAL: &str = "leave keys/ as it is, copy the whole folder of the log aside, and put streams/journal back from a copy in \
-    which it is longer, and with it each other folder of streams/ that is longer there, for all \
-    may be older";
+pub const NEWER_JOURNAL: &str = newer_journal!("", "");
 /// For a log that is older than others know it.
-pub const NEWER_LOG: &str =
-    "keep this copy of the log under another name, and put the newer copy of the whole log back";
+pub const NEWER_LOG: &str = "keep this copy of the log under another name, and put the newer copy of the whole log back, in which no stream is shorter";
 /// For frames of one stream that are damaged or missing and were signed for.
 pub const SEGMENT: &str = "copy the whole folder of the log aside, and take the segment from a copy that has the frames which are damaged or \
     missing here: where the present file is longer, write the copy's bytes over its beginning, so that it keeps its end; otherwise put the \

@@ -12,6 +12,7 @@ use probity_format::note::PUBLIC_KEY_BYTES;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tree::{EMPTY_ROOT, HASH_BYTES, Hash};
 
+use crate::advice::newer_journal;
 use crate::epochs::{Certificates, Certifies, Epoch, Floor};
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
@@ -100,8 +101,11 @@ pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
 }
 
 /// The fault of a note [beyond](Noted::Beyond) the journal.
-pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
-     keep this copy of the log under another name, and put the newer copy of the whole log back; or, where the journal is the newest there is, move the file aside";
+pub(crate) const BEYOND: &str = newer_journal!(
+    "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
+     where it is older, ",
+    "; where it is the newest there is, move the file aside"
+);
 
 /// Writes and reads the notes of one log.
 #[derive(Debug, Clone)]

@@ -11,6 +11,7 @@ use probity_format::keys::NoteKey;
 use probity_format::stream::StreamName;
 use probity_format::tree::Hash;
 
+use crate::advice::newer_journal;
 use crate::error::{LogError, frames};
 use crate::files::{Files, unless_strange};
 use crate::journal::History;
@@ -347,8 +348,11 @@ impl Repair {
 
 /// The fault of a file that names more frames of the journal than there are: they were durable before
 /// it was written.
-pub(crate) const BEYOND: &str = "names more frames of the journal than there are: the journal is an older one, or the file is of another copy of the log; keep this copy of \
-     the log under another name, and put the newer copy of the whole log back; or, where the journal is the newest there is, move the file aside";
+pub(crate) const BEYOND: &str = newer_journal!(
+    "names more frames of the journal than there are: the journal is an older one, or the file is of another copy of the log; \
+     where it is older, ",
+    "; where it is the newest there is, move the file aside"
+);
 
 /// The repairs of one opening, and of earlier ones that a crash ended before the journal had them.
 #[derive(Debug)]

@@ -258,6 +258,17 @@ fn lines_that_an_earlier_version_recorded_are_not_recorded_twice() {
     let (said, _) = PROBITY.ends(at, &append, &line("").repeat(3), 0);
     assert!(said.contains("1 entry appended"), "{said}");
     assert!(said.contains("2 lines were already recorded"), "{said}");
+    // The log knows the last of them alone.
+    let lines = 4..140_000;
+    fs::write(at.join("keyed"), lines.map(of_name).collect::<String>()).unwrap();
+    PROBITY.ends(at, &["append", "audit", "keyed"], "", 0);
+    fs::write(at.join("lines"), line("").repeat(140_000)).unwrap();
+    let (_, said) = run(
+        at,
+        &["append", "audit", "lines", "--idempotency-key", "monday"],
+        1,
+    );
+    assert!(said.contains("line 1: line 139999 of this name"), "{said}");
 }
 
 /// A `--from-line` far behind the input's end appended nothing, with status 0.

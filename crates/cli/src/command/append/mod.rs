@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     check_place(args, environment, first_index)?;
     let appender = log.appender(&args.stream)?;
     let name = args.idempotency_key.as_deref();
-    let series = name.map(|name| Series::new(name, args.from_line, &appender));
+    let series = name.map(|name| Series::new(name, (args.from_line, first_index), &appender));
     let series = series.transpose()?;
     let mut run = Run {
         args,

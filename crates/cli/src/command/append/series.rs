@@ -6,6 +6,9 @@ use probity_log::{AppendError, Appender, Options};
 
 use crate::failure::Failure;
 
+/// Lines for which keys of an earlier version are tried: it takes about a second.
+const EARLIER_LINES_MAX: u64 = 1 << 23;
+
 /// The keys of lines under one name.
 pub(super) struct Series {
     name: String,
@@ -15,18 +18,22 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The keys of lines from line `first` on under the name `name`, before any is recorded: none of
-    /// this run counts as an earlier one.
+    /// The keys of lines under the name `name`, before any is recorded from line `first` on: none of this
+    /// run counts as an earlier one. The next entry of the stream gets index `next`.
     ///
     /// # Errors
     /// [`AppendError::Entry`] for a name that is no key; [`AppendError::KeysUnread`].
-    pub(super) fn new(name: &str, first: u64, appender: &Appender) -> Result<Self, AppendError> {
+    pub(super) fn new(
+        name: &str,
+        (first, next): (u64, u64),
+        appender: &Appender,
+    ) -> Result<Self, AppendError> {
         let mut series = Self {
             name: name.to_owned(),
             keys: KeySeries::new(name)?,
             last: None,
         };
-        series.last = series.find_last(first, appender)?;
+        series.last = series.find_last((first, next), appender)?;
         Ok(series)
     }
 
@@ -71,18 +78,26 @@ impl Series {
         )))
     }
 
-    /// The last line of this name that the log remembers. Keys of an earlier version are only found for
-    /// as many lines behind `number` as the log remembers keys.
-    fn find_last(&self, number: u64, appender: &Appender) -> Result<Option<u64>, AppendError> {
+    /// The last line of this name that the log remembers, in a stream whose next entry gets index `next`.
+    ///
+    /// The keys of an earlier version do not show their number. They are tried for as many lines as there
+    /// are entries, the `first` lines that are passed over besides, up to a bound.
+    fn find_last(
+        &self,
+        (first, next): (u64, u64),
+        appender: &Appender,
+    ) -> Result<Option<u64>, AppendError> {
         let last = appender.last_of(&self.keys)?;
-        if last.is_some() || appender.remembers_all()? {
+        if appender.remembers_all()? {
             return Ok(last);
         }
-        for line in (number..).take(Options::IDEMPOTENCY_KEYS_MAX) {
+        let lines = next.saturating_add(first).min(EARLIER_LINES_MAX);
+        let mut earlier = None;
+        for line in 1..=lines {
             if appender.remembers(&self.earlier_key(line)?)? {
-                return Ok(Some(line));
+                earlier = Some(line);
             }
         }
-        Ok(None)
+        Ok(last.max(earlier))
     }
 }
