@@ -126,6 +126,11 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
              stop every writer of it, move them there and verify the log"
                 .into()
         }
+        LogError::HeadsAreLog { .. } => {
+            "name a folder that holds second copies alone, or one that is empty or does not exist yet, with PROBITY_HEADS or --heads; each log \
+             has one of its own"
+                .into()
+        }
         LogError::HeadsGone { .. } => {
             format!("mount the disk on which the second copies of the heads are, or put their folder back, then start again; where they are gone for good, \
              compare the log with a checkpoint that you keep: probity verify {LOG_NAMED} --since FILE")
@@ -170,6 +175,10 @@ fn remedy_of_damage(place: &str, reason: &str) -> String {
         };
         format!(
             "put {files}, then try again; without the root key everything else is verified with: probity verify {LOG_NAMED}"
+        )
+    } else if reason.contains("symbolic link") {
+        format!(
+            "remove the link and put what it leads to in its place, if that is of this log: the folder of a log may be a link, what is in it may not; {look}"
         )
     } else if reason.ends_with("were signed for") {
         format!(

@@ -115,13 +115,22 @@ impl Log {
     }
 }
 
+/// Refuses a name that no log can have, before a key is made for one.
+///
+/// # Errors
+/// [`LogError::Option`]; [`LogError::Storage`] where the system has no random bytes.
+pub fn check_origin(origin: &str) -> Result<(), LogError> {
+    geometry(origin, &random_secret()?, &random_secret()?).map(drop)
+}
+
 impl LogLocation {
     /// Refuses a place in which no log can be created, before anything is made for one. It is
     /// checked again when the log is created.
     ///
     /// # Errors
     /// [`LogError::Exists`], [`LogError::NotALog`] where something else is,
-    /// [`LogError::HeadsOfAnother`], [`LogError::HeadsInLog`], [`LogError::Storage`].
+    /// [`LogError::HeadsOfAnother`], [`LogError::HeadsInLog`], [`LogError::HeadsAreLog`],
+    /// [`LogError::Storage`].
     pub fn check_vacant(&self) -> Result<(), LogError> {
         check_vacant(self, &Files::of_log(self, &Options::default()))
     }

@@ -193,6 +193,12 @@ pub enum LogError {
         /// The place of the log.
         path: String,
     },
+    /// The place of the second copies is the folder of a log, whose files are nobody else's.
+    #[error("{heads} is the folder of a log, and second copies of heads would lie among its files")]
+    HeadsAreLog {
+        /// The place of the second copies.
+        heads: String,
+    },
     /// The second copy of a head is gone since this writer wrote or read it.
     #[error(
         "{heads} does not hold the second copy of the head of stream {stream} any more, which this writer left there: the folder was moved, emptied \

@@ -52,7 +52,7 @@ impl Files {
     /// The second copies of its heads. Nobody reads or writes them in another way.
     ///
     /// # Errors
-    /// [`LogError::HeadsInLog`].
+    /// [`LogError::HeadsInLog`], [`LogError::HeadsAreLog`].
     pub(crate) fn of_heads(places: &LogLocation, options: &Options) -> Result<Self, LogError> {
         places.check_apart()?;
         Ok(Self::new(&places.heads, &places.heads_path, options, 1))

@@ -97,6 +97,7 @@ pub use authenticator::Authenticator;
 pub use certified::key_chain;
 pub use config::{Durability, Options};
 pub use continuation::{Continued, Older};
+pub use creation::check_origin;
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};
 pub use keystore::SigningKeyState;

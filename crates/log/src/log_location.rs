@@ -12,7 +12,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::head_origin::log_of;
 use crate::heads::Heads;
-use crate::history::claimed_size;
+use crate::history::{GEOMETRY, claimed_size};
 use crate::storage::{Directory, Storage};
 
 /// The storage of a log, and the second place that keeps its signed heads.
@@ -30,6 +30,8 @@ pub struct LogLocation {
     pub(crate) checked_certificates: Arc<CheckedCertificates>,
 }
 
+/// Folders of every log, beside its geometry.
+const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
 /// Most links that are followed to a folder that does not exist yet.
 const LINKS_MAX: u32 = 40;
 
@@ -49,22 +51,30 @@ impl LogLocation {
     }
 
     /// Refuses second copies in the folder of the log itself or below it, whatever links lead there:
-    /// what puts an older copy of the log back puts them back too.
+    /// what puts an older copy of the log back puts them back too. Refuses the folder of another log
+    /// too, among whose files they would belong to nothing.
     ///
     /// # Errors
-    /// [`LogError::HeadsInLog`].
+    /// [`LogError::HeadsInLog`], [`LogError::HeadsAreLog`].
     pub fn check_apart(&self) -> Result<(), LogError> {
         let Some(folders) = &self.folders else {
             return Ok(());
         };
         let [log, heads] = folders.each_ref().map(|it| resolved(it, LINKS_MAX));
-        if !heads.starts_with(&log) {
-            return Ok(());
+        if heads.starts_with(&log) {
+            return Err(LogError::HeadsInLog {
+                heads: self.heads_path.clone(),
+                path: self.path.clone(),
+            });
         }
-        Err(LogError::HeadsInLog {
-            heads: self.heads_path.clone(),
-            path: self.path.clone(),
-        })
+        // A server's configuration may have the name of the geometry.
+        let has_folder = || LOG_FOLDERS.iter().any(|name| heads.join(name).is_dir());
+        if heads.join(GEOMETRY).symlink_metadata().is_ok() && has_folder() {
+            return Err(LogError::HeadsAreLog {
+                heads: self.heads_path.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// The name of the heads' place in messages.
@@ -284,5 +294,32 @@ mod tests {
         let beside = LogLocation::new(&at("audit"), None);
         let refused = beside.check_apart().unwrap_err();
         assert!(refused.to_string().contains("audit.heads"), "{refused}");
+    }
+
+    /// The folder of another log was taken for second copies, and got files that belong to nothing in
+    /// it. It is refused under each of its names; a folder with a file of that name alone is no log.
+    #[test]
+    fn the_folder_of_another_log_holds_no_second_copies() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["audit", "other/streams", "served"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["other", "served"] {
+            symlink("anything", at(name).join("probity.toml")).unwrap();
+        }
+        symlink(at("other"), at("link")).unwrap();
+        for (heads, is_log) in [
+            ("other", true),
+            ("link/", true),
+            ("other/streams/..", true),
+            ("served", false),
+            ("audit.heads", false),
+        ] {
+            let places = LogLocation::new(&at("audit"), Some(&at(heads)));
+            let checked = places.check_apart();
+            let is_refused = matches!(checked, Err(LogError::HeadsAreLog { .. }));
+            assert_eq!(is_refused, is_log, "{heads}: {checked:?}");
+        }
     }
 }

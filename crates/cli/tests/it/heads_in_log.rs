@@ -229,3 +229,26 @@ fn no_log_is_created_with_second_copies_in_itself() {
     left.retain(|name| name != "store" && name != "store.key");
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// `PROBITY_HEADS` with the folder of another log was taken, and that log got files that belong to
+/// nothing in it. It is refused before anything is made or written, and so is `--heads`.
+#[test]
+fn the_folder_of_another_log_is_taken_by_no_command() {
+    let folder = place();
+    let at = folder.path();
+    done(at, &["init", "other"]);
+    let before = content(at);
+    let is_refused = |heads: Option<&str>, args: &[&str]| {
+        let (status, said) = run(at, heads, args);
+        assert_eq!(status, Some(1), "{args:?}: {said}");
+        for words in ["other is the folder of a log", "holds second copies alone"] {
+            assert!(said.contains(words), "{args:?}: {said}");
+        }
+    };
+    for args in COMMANDS {
+        is_refused(Some("other"), args);
+    }
+    is_refused(Some("other"), &["init", "new"]);
+    is_refused(None, &["verify", "audit", "--heads", "other"]);
+    assert_eq!(content(at), before);
+}
