@@ -376,6 +376,15 @@ impl Problem {
         self.after(&format!("disguise {id} was begun, unless this was undone"))
     }
 
+    /// Replaces the remedy of a problem of this kind by one for this operation.
+    pub(crate) fn advised(self, kind: Kind, remedy: &'static str) -> Self {
+        if self.kind == kind {
+            Self { remedy, ..self }
+        } else {
+            self
+        }
+    }
+
     /// Changes the advice of a replay in a database that is not prepared: to prepare it now would
     /// make another one of it.
     pub(crate) fn of_early_backup(self) -> Self {

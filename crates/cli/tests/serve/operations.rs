@@ -148,6 +148,13 @@ fn a_registration_ends_with_the_account(met: &mut Met<'_>) {
     let made = met.done("register", &json!({"user": "19", "spec": "leave"}));
     let there = json!({"user": "19"});
     assert_eq!(met.refused("unregister", &there, 422), "unfit");
+    // The advice was to change the specification, of which it has none.
+    let advised = met.place.post(SHOP, "unregister", &there).json();
+    let advised = advised["remedy"].to_string();
+    assert!(
+        advised.contains("send the person's credential"),
+        "{advised}"
+    );
     let strange = json!({"user": "20", "credential": made["credential"]});
     assert_eq!(met.refused("unregister", &strange, 403), "wrong-credential");
     let ends = json!({"user": "19", "credential": made["credential"]});
@@ -195,6 +202,9 @@ fn a_grace_period_can_be_cancelled_and_ends(met: &mut Met<'_>) {
     let cancel = json!({"id": later["id"]});
     met.done("cancel", &cancel);
     assert_eq!(met.refused("cancel", &cancel, 404), "no-such-disguise");
+    // The advice named what a credential opens, and it has none.
+    let advised = met.place.post(SHOP, "cancel", &cancel).json();
+    assert_eq!(advised["remedy"], "see what is with scheduled", "{advised}");
     let due = met.done("schedule", &schedule("2001-01-01T00:00:00Z"));
     for dry in [true, false] {
         let swept = met.done("sweep", &json!({"dry_run": dry}));

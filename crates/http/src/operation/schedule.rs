@@ -134,12 +134,25 @@ impl Operation for Cancel {
         let id = disguise(&self.id)?;
         let mut session = context.stored()?;
         context.once(&mut session, |engine, entries| {
-            engine.schedule().cancel(id, context.time)?;
+            let cancelled = engine.schedule().cancel(id, context.time);
+            cancelled.map_err(not_cancelled)?;
             Ok(CancelledForm {
                 cancelled: id.to_string(),
                 entry: entries.entry(),
             })
         })
+    }
+}
+
+/// Names what can be cancelled, which no credential shows.
+fn not_cancelled(error: Error) -> Problem {
+    match error {
+        Error::NoSuchDisguise => Problem::new(
+            Kind::NoSuchDisguise,
+            "no such disguise is scheduled or going on in chunks",
+        )
+        .advised(Kind::NoSuchDisguise, "see what is with scheduled"),
+        error => error.into(),
     }
 }
 

@@ -5,8 +5,11 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use crate::credential::CredentialForm;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
+
+/// The remedy where the user has a row, or was not registered.
+const REMEDY: &str = "look at the id; while the account is there, send the person's credential";
 
 /// A user whose account the application deleted, or whose id it changed.
 #[derive(Deserialize, ToSchema)]
@@ -42,9 +45,10 @@ impl Operation for Unregister {
         let user = session.user(&self.user)?;
         let credential = brought.as_ref().map(|it| it.credential());
         context.once(&mut session, |engine, entries| {
-            engine
+            let ended = engine
                 .people()
-                .unregister(&user, credential.as_ref(), context.time)?;
+                .unregister(&user, credential.as_ref(), context.time);
+            ended.map_err(|error| Problem::from(error).advised(Kind::Unfit, REMEDY))?;
             Ok(UnregisteredForm {
                 user: self.user.clone(),
                 entry: entries.entry(),
