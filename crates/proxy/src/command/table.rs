@@ -1,6 +1,6 @@
 //! The command table: names, flags and key specifications, from the server or from the built-in copy.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::resp::Arguments;
@@ -265,6 +265,14 @@ impl Table {
     /// Adds or replaces facts.
     pub fn merge(&mut self, other: Self) {
         self.commands.extend(other.commands);
+    }
+
+    /// Keeps the commands of which `other` has one called the same, with all their subcommands.
+    pub(crate) fn keep_families_of(&mut self, other: &Self) {
+        let first = |key: &[u8]| key.split(|byte| *byte == b'|').next().map(<[u8]>::to_vec);
+        let kept: HashSet<_> = other.commands.keys().filter_map(|key| first(key)).collect();
+        self.commands
+            .retain(|key, _| first(key).is_some_and(|name| kept.contains(&name)));
     }
 
     /// Leaves out the commands with one of these flags.

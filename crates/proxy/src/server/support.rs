@@ -124,13 +124,19 @@ async fn commands(config: &ProxyConfig, line: &mut Line) -> io::Result<(Table, C
     let Some(reply) = answered(line.ask(&[b"COMMAND"]).await?)? else {
         return Ok((table, Commands::Builtin));
     };
-    table.merge(Table::from_reply(&reply).map_err(io::Error::other)?);
+    let served = Table::from_reply(&reply).map_err(io::Error::other)?;
+    let is_store = matches!(config.backend, Backend::Store(_));
+    if is_store {
+        // A command that the store does not have cannot run in it.
+        table.keep_families_of(&served);
+    }
+    table.merge(served);
     let old = reply.elements().is_some_and(|commands| {
         let fields = |command: &Frame| command.elements().map_or(0, <[Frame]>::len);
         commands.iter().all(|command| fields(command) < 9)
     });
     let commands = if old { Commands::Old } else { Commands::Served };
-    if matches!(config.backend, Backend::Store(_)) {
+    if is_store {
         return Ok((table, commands));
     }
     let names = table.names();

@@ -90,6 +90,41 @@ fn what_is_done_in_the_store_is_in_the_log() {
     );
 }
 
+/// A command that the store does not have was recorded with the keys that Redis finds in it, as perhaps
+/// done. The store refuses it as unknown, and the entry says what was asked alone.
+#[test]
+fn a_command_that_the_store_does_not_have_is_recorded_by_its_name() {
+    let embedded = Embedded::start();
+    let text = "EVAL script 1 user:1:a\nBLPOP user:1:l 1\nSUBSCRIBE user:1:c\nMIGRATE h 1 user:1:a 0 1\nSET user:1:a x";
+    let heard = talk(embedded.address, &script(text), usize::MAX);
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    assert_eq!(heard.matches("-ERR unknown command").count(), 4, "{heard}");
+    let entries = embedded.recorder.wait_for(5);
+    let seen: Vec<String> = entries
+        .iter()
+        .map(|entry| {
+            let outcome = format!("{:?}", entry.outcome).to_lowercase();
+            format!("{} {} {outcome}", entry.action, entry.key)
+        })
+        .collect();
+    let unknown = "run  failed";
+    assert_eq!(
+        seen,
+        [unknown, unknown, unknown, unknown, "update user:1:a ok"]
+    );
+    for (entry, name) in entries
+        .iter()
+        .zip(["EVAL", "BLPOP", "SUBSCRIBE", "MIGRATE"])
+    {
+        let payload = &entry.payload;
+        assert!(
+            payload.contains(&format!("\"name\":\"{name}\"")),
+            "{payload}"
+        );
+        assert!(!payload.contains("perhaps"), "{payload}");
+    }
+}
+
 /// The store has no password, so that `AUTH default` proves nothing: it made the client a proven submitter, and its own name was not
 /// recorded any more.
 #[test]
