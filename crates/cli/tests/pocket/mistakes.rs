@@ -97,6 +97,39 @@ fn the_chip_is_not_taken_for_its_own_root_file() {
     place.run(&["verify", "v"], 0);
 }
 
+/// A root file named as the database was called damaged, and the advice put an older copy in its
+/// place, which does not open. It is wrong usage, in whatever place the wrong file is named.
+#[test]
+fn a_root_file_is_not_taken_for_a_damaged_chip() {
+    let place = Place::filled();
+    fs::copy(place.path("v.root"), place.path("moved.root")).unwrap();
+    let select = "SELECT id FROM doctors";
+    for call in [
+        &["query", "v.root", select][..],
+        &["query", "v.root", select, "--root", "v"],
+        &["query", "v.root", select, "--root", "moved.root"],
+        &["query", "v.root", select, "--root", "v.root"],
+        &["stats", "v.root"],
+        &["verify", "v.root"],
+    ] {
+        let (_, stderr) = place.run(call, 2);
+        assert!(stderr.contains("root file"), "{call:?}: {stderr}");
+        assert!(!stderr.contains("undamaged"), "{call:?}: {stderr}");
+    }
+    let (_, stderr) = place.run(&["query", "v.root", select, "--root", "v"], 2);
+    assert!(stderr.contains("v.root is a root file"), "{stderr}");
+    assert!(stderr.contains("; v is the chip"), "{stderr}");
+    // The chip of another database is no root file either.
+    fs::copy(place.path("v"), place.path("other")).unwrap();
+    let (_, stderr) = place.run(&["query", "v", select, "--root", "other"], 2);
+    assert!(stderr.contains("other is a chip"), "{stderr}");
+    // Damage is reported as such.
+    fs::write(place.path("broken"), "no chip").unwrap();
+    let (_, stderr) = place.run(&["query", "broken", select, "--root", "v.root"], 3);
+    assert!(stderr.contains("it is not a flash image"), "{stderr}");
+    place.run(&["verify", "v"], 0);
+}
+
 /// Integers between 2^63 and 2^64 were said to be no numbers, and larger ones were taken.
 #[test]
 fn integers_of_json_beyond_64_bits_are_reals() {

@@ -81,9 +81,17 @@ impl FileFlash {
         Self::of(file, false)
     }
 
+    /// Returns whether the file at `path` begins as one of this kind. It is neither locked nor opened
+    /// further.
+    pub fn is_at(path: &Path) -> bool {
+        let mut magic = [0; MAGIC.len()];
+        let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
+        read.is_ok() && &magic == MAGIC
+    }
+
     /// Takes a file that is locked already.
     fn of(file: File, synchronous: bool) -> io::Result<Self> {
-        let mut magic = [0; 8];
+        let mut magic = [0; MAGIC.len()];
         let mut blocks = [0; 4];
         let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not a flash image");
         file.read_exact_at(&mut magic, 0)

@@ -52,6 +52,9 @@ const NO_ROOM_BESIDE: &str = "everything is as it was: what is written anew need
 /// The remedy for a full chip during a creation, which leaves nothing behind.
 const MORE_FROM_THE_BEGINNING: &str = "make it larger with --size MIB";
 
+/// The remedy where another file is named as the root file.
+const NAME_THE_ROOT: &str = "name the root file with --root ROOT or PROBITY_POCKET_ROOT";
+
 /// Remedies for a full disk and for any other failure of it.
 const MORE_ON_DISK: &str =
     "make room on the disk, or allow larger files; what was committed before is safe";
@@ -190,6 +193,9 @@ impl Place {
             .remedy("remove it with its root file, and create the database again"));
         }
         let chip = open(&self.file).map_err(|error| {
+            if Self::is_root(&self.file) {
+                return self.named_as_chip();
+            }
             let missing = self.named_in("make one with: probity pocket create FILE");
             self.unopened("open the pocket database", &self.file, error, &missing)
         })?;
@@ -212,13 +218,13 @@ impl Place {
         match fs::metadata(&self.root) {
             Ok(found) if !found.is_file() => {
                 Err(Failure::new(format!("{} is no file", self.root.display()))
-                    .remedy("name the root file with --root ROOT or PROBITY_POCKET_ROOT"))
+                    .remedy(NAME_THE_ROOT))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 unfinished(self).map_or(Ok(()), Err)
             }
             // Opening it reports the rest.
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) | Err(_) => self.check_no_chip(),
         }
     }
 
@@ -231,7 +237,40 @@ impl Place {
             "{} is the chip, and its root file is another file",
             self.root.display()
         ))
-        .remedy("name the root file with --root ROOT or PROBITY_POCKET_ROOT"))
+        .remedy(NAME_THE_ROOT))
+    }
+
+    /// Returns whether the file at `path` is a root file, of whatever database.
+    fn is_root(path: &Path) -> bool {
+        let opened = FileStore::open(path, STORE_BYTES);
+        opened.is_ok_and(|mut root| Vault::memory_given(&mut root).is_ok())
+    }
+
+    /// Refuses a root file in the place of the chip: nothing is damaged, and an older copy would not
+    /// open.
+    fn named_as_chip(&self) -> Failure {
+        let swapped = if FileFlash::is_at(&self.root) {
+            format!("; {} is the chip", self.root.display())
+        } else {
+            String::new()
+        };
+        Failure::usage(format!(
+            "{} is a root file, and the chip is another file{swapped}",
+            self.file.display()
+        ))
+        .remedy("name the chip first, and its root file with --root ROOT or PROBITY_POCKET_ROOT where it is not FILE.root")
+    }
+
+    /// Refuses the chip of another database in the place of the root file.
+    fn check_no_chip(&self) -> Result<(), Failure> {
+        if !FileFlash::is_at(&self.root) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "{} is a chip, and the root file is another file",
+            self.root.display()
+        ))
+        .remedy(NAME_THE_ROOT))
     }
 
     /// Explains why a file cannot be opened; `missing` is the remedy where there is none.
