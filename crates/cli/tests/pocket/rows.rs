@@ -1,6 +1,11 @@
 //! Files of rows that are damaged, and imports that a signal stops.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use probity_testing::program::Program;
 
 use crate::Place;
 
@@ -68,6 +73,55 @@ fn an_import_that_a_signal_stops_says_how_many_rows_stay() {
     }
     place.run(&["verify", "v"], 0);
     assert_eq!(place.count("v", "visits"), 300);
+}
+
+/// The first rows of a pipe that stayed open were waited for until 32 bytes were there, and counted as
+/// none at a signal. A short row is final as soon as its line is there.
+#[test]
+fn the_first_short_rows_of_a_live_pipe_are_taken_at_once() {
+    let place = Place::filled();
+    let args = [
+        "pocket",
+        "import",
+        "v",
+        "doctors",
+        "-",
+        "--rows-per-commit",
+        "1",
+    ];
+    let mut command =
+        Program::new(env!("CARGO_BIN_EXE_probity")).command(place.folder.path(), &args);
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"name,fee\na,1\nb,2\nc,3\n").unwrap();
+    let chip = || fs::read(place.path("v")).unwrap();
+    let (before, begun) = (chip(), Instant::now());
+    // Some commits came; the signal follows the last once nothing changes any more.
+    let mut last = before.clone();
+    while begun.elapsed() < Duration::from_mins(1) {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = chip();
+        if now != before && now == last {
+            break;
+        }
+        last = now;
+    }
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let ended = child.wait_with_output().unwrap();
+    drop(input);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        said.contains("3 rows were imported, then a signal"),
+        "{said}"
+    );
+    assert_eq!(place.count("v", "doctors"), 5);
 }
 
 /// An infinity was imported, and shown and signed as null.

@@ -1,6 +1,6 @@
 //! `pocket import`: rows of a CSV or JSON file.
 
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use probity_vault::{End, Import, Observer, RowsFormat as Form};
@@ -70,11 +70,8 @@ fn show(args: &PocketImport, rows: u64) -> Result<(), Failure> {
 }
 
 /// Refuses the file of a key by its beginning: a message about its rows would show the key.
-fn without_key(path: &Path, mut input: Input) -> Result<impl Read, Failure> {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    let most = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);
-    // What could not be read now is reported when it is read as rows.
-    drop(input.by_ref().take(most).read_to_end(&mut head));
+fn without_key<R: Read>(path: &Path, mut input: R) -> Result<impl Read, Failure> {
+    let head = beginning(&mut input);
     match secret(&head) {
         Some(what) => Err(
             Failure::new(format!("{} holds {what}, and no rows", path.display()))
@@ -82,6 +79,23 @@ fn without_key(path: &Path, mut input: Input) -> Result<impl Read, Failure> {
         ),
         None => Ok(Cursor::new(head).chain(input)),
     }
+}
+
+/// Returns the first bytes of a file, or its first line and what came with it: no key begins with a
+/// shorter one, and whoever writes into a pipe may wait before the next.
+fn beginning(input: &mut impl Read) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let mut buffer = [0; HEAD_BYTES];
+    while head.len() < HEAD_BYTES && !head.contains(&b'\n') {
+        let room = buffer.get_mut(head.len()..).unwrap_or_default();
+        match input.read(room) {
+            Ok(count) if count > 0 => head.extend_from_slice(room.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What could not be read now is reported when it is read as rows.
+            Ok(_) | Err(_) => break,
+        }
+    }
+    head
 }
 
 fn format_of(path: &Path) -> RowsFormat {

@@ -102,8 +102,9 @@ pub(super) fn take_over(
     })?;
     let run = Takeover::new(database, options).and_then(|takeover| {
         let untaken = Untaken::of(&takeover);
-        untaken.tell();
         takeover.run(vault, &mut Shown::default())?;
+        // Of a takeover that fails nothing is left to be told of.
+        untaken.tell();
         Ok(untaken)
     });
     run.map_err(|error| place.vault_refused(error))
