@@ -168,6 +168,38 @@ fn nothing_is_forgotten_where_its_receipt_has_no_room() {
     assert!(!receipt.contains(&0) && receipt.len() < 1000);
 }
 
+/// A `rekey` without the file of the new password asked for `--new-key` alone, which voids the password
+/// and the shares. It names all three, and what that one voids; nothing is changed.
+#[test]
+fn a_rekey_that_names_nothing_new_is_not_led_to_a_new_key() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let credential = ["--user", "19", "--credential-out", "19.key"];
+    place.run(&[&["disguise", "register"][..], &credential].concat(), 0);
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.key",
+    ];
+    let (out, said) = place.run(&rekey, 2);
+    assert!(out.is_empty(), "{out}");
+    let words = [
+        "--password-file FILE",
+        "--share-out FILE",
+        "--new-key",
+        "no longer work",
+    ];
+    let places: Option<Vec<usize>> = words.iter().map(|word| said.find(word)).collect();
+    assert!(places.is_some_and(|places| places.is_sorted()), "{said}");
+    place.run(
+        &["disguise", "list", "--user", "19", "--credential", "19.key"],
+        0,
+    );
+}
+
 /// V10: a new key went to its file, or to standard output, only after everything was sealed under
 /// it. It was lost where there was no room. Nobody is registered or sealed under a key that was not
 /// written.

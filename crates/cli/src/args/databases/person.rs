@@ -198,8 +198,8 @@ pub struct Rekey {
     /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
-    /// Make a new private key
-    #[arg(long, required_unless_present_any = ["password_file", "share_out"])]
+    /// Make a new private key: earlier keys, passwords, tokens and shares of the user no longer work then
+    #[arg(long)]
     pub new_key: bool,
     /// Suite of the new key: x25519 or x-wing [default: that of the old key]
     #[arg(long, value_name = "SUITE", requires = "new_key")]

@@ -280,7 +280,20 @@ pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result
     log.after(Status::Done)
 }
 
+/// Refuses a change that says nothing new. A new key is never the first advice: it voids all that the
+/// person has.
+fn check_is_new(args: &Rekey) -> Result<(), Failure> {
+    if args.new_key || args.password_file.is_some() || !args.share_out.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage("nothing new is named for the credential").remedy(
+        "name one or more of: --password-file FILE for a new password, --share-out FILE three times for new shares, \
+         --new-key for a new private key, after which earlier keys, passwords, tokens and shares of the user no longer work",
+    ))
+}
+
 pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, Failure> {
+    check_is_new(args)?;
     let mut engine = stored(&args.database, environment)?;
     engine.options().suite = args.suite;
     let brought = Brought::read(&args.holder.credential)?;
