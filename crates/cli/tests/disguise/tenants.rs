@@ -1,5 +1,7 @@
 //! Two tenants in one database.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::place::Place;
@@ -32,6 +34,13 @@ fn a_person_of_one_tenant_leaves_and_the_same_id_of_another_stays() {
         rows.map(|it| it.to_string()).collect::<Vec<_>>()
     };
     place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    // The commands of its first lines were refused as they stood, for they named no tenant.
+    let drafted = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let advised = drafted
+        .lines()
+        .filter(|line| line.starts_with("#   probity"));
+    let advised: Vec<&str> = advised.collect();
+    assert!(advised.len() == 2 && advised.iter().all(|line| line.ends_with(" --tenant T")));
     let of = |tenant: &str, args: &[&str], status: i32| {
         let tenant = ["--tenant", tenant];
         place.run(&[&["disguise"], args, &tenant[..]].concat(), status)

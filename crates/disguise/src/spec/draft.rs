@@ -369,10 +369,16 @@ fn guessed_owners(
 const HEAD: &str = "\
 # A first specification, proposed from the schema of the database. Read every line before it is used:
 # what is removed, what stays under a placeholder, and what is left alone, is yours to decide.
-#   probity disguise check --db URL --spec THIS_FILE --try
-#   probity disguise plan  --db URL --spec THIS_FILE --user ID
+#   probity disguise check --db URL --spec THIS_FILE --try{tenant}
+#   probity disguise plan  --db URL --spec THIS_FILE --user ID{tenant}
 
 ";
+
+/// Returns the first lines, whose commands name a tenant where the specification has tenants.
+fn head(schema: &Schema) -> String {
+    let tenant = schema.tenant.as_ref().map_or("", |_| " --tenant T");
+    HEAD.replace("{tenant}", tenant)
+}
 
 /// Lets placeholders refer to a row that is there, where they must refer to one of a table that names nobody.
 fn fill_references(
@@ -441,7 +447,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn text(&self) -> Result<String, Error> {
-        let mut out = String::from(HEAD);
+        let mut out = head(self.schema);
         let pseudo = self.pseudo;
         if let Some(tenant) = &self.schema.tenant {
             let why = "  # most tables have it: a disguise is one of a tenant, named with --tenant";
