@@ -130,6 +130,9 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
         let disguises = done.iter().map(|it| AppliedForm::new(it, None)).collect();
         output.json(&ResumedForm { disguises, entry })?;
     } else {
+        if done.is_empty() {
+            output.line("no disguise in chunks waits to be gone on with")?;
+        }
         for applied in &done {
             print_applied(applied, &mut output)?;
         }

@@ -132,6 +132,8 @@ pub(super) fn holds(args: &Holds, environment: &Environment) -> Result<Status, F
         output.json(&HoldForms {
             holds: forms.collect(),
         })?;
+    } else if found.is_empty() {
+        output.line("no holds are in force")?;
     } else {
         for it in &found {
             let since = form(it).unwrap_or_else(|| "-".to_owned());
