@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::config::Environment;
 use crate::failure::Failure;
+use crate::key_file::warn_if_open;
 use crate::one_line::first_line;
 
 /// The longest file with an address, in bytes.
@@ -118,6 +119,9 @@ fn in_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let line = first_line(text.as_bytes());
     // A text cut at an ASCII byte is a text.
     let line = str::from_utf8(line).unwrap_or_default().trim();
+    if holds_password(line) {
+        warn_if_open(path, "the password in");
+    }
     if line.is_empty() {
         return Err(Failure::new(format!(
             "{} does not hold the address of a database on its first line",

@@ -1,6 +1,7 @@
 //! The log's record of who did what to whom, and its readers.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use probity_disguise::{Database as _, Value as Cell};
@@ -281,11 +282,18 @@ fn a_password_of_the_database_is_no_argument() {
     assert!(!place.path("copy.pocket").exists());
     // The file is read: its server is not there.
     fs::write(place.path("absent.url"), format!("{secret}\n")).unwrap();
-    let (_, stderr) = place.run(&["disguise", "holds", "--db-file", "absent.url"], 1);
-    assert!(
-        stderr.contains("cannot open the database") && !stderr.contains("s3cret"),
-        "{stderr}"
-    );
+    for mode in [0o644, 0o600] {
+        let mode_of = Permissions::from_mode(mode);
+        fs::set_permissions(place.path("absent.url"), mode_of).unwrap();
+        let (_, stderr) = place.run(&["disguise", "holds", "--db-file", "absent.url"], 1);
+        assert!(
+            stderr.contains("cannot open the database") && !stderr.contains("s3cret"),
+            "{stderr}"
+        );
+        // Others who could read the password were not told of.
+        let is_told = stderr.contains("others can read the password in absent.url");
+        assert_eq!(is_told, mode == 0o644, "{stderr}");
+    }
     fs::write(place.path("app.url"), format!("{}\n", place.url)).unwrap();
     let mut holds = place.command(&["disguise", "holds", "--db-file", "app.url"]);
     assert!(
