@@ -1,7 +1,7 @@
 //! `probity proxy`: records the operations of Redis clients on their way to the server.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+mod serving;
+
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -11,24 +11,25 @@ use std::sync::Arc;
 use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
 use probity_proxy::{
-    Backend, Ending, Keeper, Keeping, Listen, LogSource, MissedFile, OnLogFailure, Password, Proxy,
-    ProxyConfig, Release, Reopen, Upstream,
+    Backend, Keeper, Keeping, Listen, LogSource, MissedFile, OnLogFailure, Password, ProxyConfig,
+    Release, Reopen, Upstream,
 };
 use probity_store::limits::WAITING_BYTES_MAX;
-use probity_store::{CloseError, Options as StoreOptions, Store, SubjectOf, Sync};
+use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
+pub(super) use self::serving::close_store;
+use self::serving::{both, ended, serve};
 use super::init::{VerifierFile, check_place, check_vacant};
-use super::signals::until_stopped_or;
-use super::stop_time::{StopTime, late_log};
-use super::store::{damaged_remedy, not_opened};
+use super::stop_time::StopTime;
+use super::store::not_opened;
 use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::one_line::first_line;
-use crate::output::{Output, counted, note};
+use crate::output::note;
 use crate::output_guard::resolved;
 
 /// The longest policy or password file, in bytes.
@@ -81,18 +82,6 @@ fn check_apart(args: &ProxyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Combines the ends of the log and of the backend; where both failed, as on one full disk, both
-/// are reported.
-fn both(log: Result<(), Failure>, served: Result<(), Failure>) -> Result<(), Failure> {
-    match (log, served) {
-        (Err(log), Err(served)) => {
-            note(&served.to_string());
-            Err(log)
-        }
-        (log, served) => log.and(served),
-    }
-}
-
 /// Returns a function that opens the log again within this process.
 fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> Reopen {
     let dir = args.log.clone();
@@ -124,109 +113,6 @@ fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failur
     })
 }
 
-/// Reports the end of the log, and the number of answered operations that are not in it.
-fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
-    let Ending {
-        is_late,
-        error,
-        missing,
-        forgotten,
-    } = ending;
-    let total = missing.total();
-    if error.is_none() && total == 0 && !is_late {
-        return Ok(());
-    }
-    let failure = match error {
-        Some(error) => Failure::from(error),
-        None if is_late => late_log(),
-        None => Failure::new("the log has no room"),
-    };
-    if total == 0 {
-        return Err(failure);
-    }
-    let known = if Durability::from(args.durability) == Durability::Relaxed {
-        "not known to be written"
-    } else {
-        "not known to be durable"
-    };
-    let failure = failure.after(&format!(
-        "{} answered whose entries are {known}, and {} answered with an error after they were done, without an entry",
-        counted(missing.let_go, "operation was", "operations were"),
-        missing.withheld
-    ));
-    Err(match forgotten {
-        None => failure.also(
-            "the next command that opens the log for writing records what is missing as `gap`",
-        ),
-        Some(error) => failure.also(&format!(
-            "note these numbers: nothing else keeps them, for {} cannot be written: {error}",
-            args.log.join("missed").display()
-        )),
-    })
-}
-
-/// Serves until the process is asked to stop, or until the embedded store or a log that is not opened
-/// again has failed.
-fn serve(
-    args: &ProxyArgs,
-    config: ProxyConfig,
-    backend: &Backend,
-    (source, stop): (&Arc<LogSource>, &StopTime),
-) -> Result<(), Failure> {
-    let proxy = Proxy::start(&config, source)
-        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
-    // The threads hold what they need of it; the store must be free once they have ended.
-    drop(config);
-    note(&format!("upstream: {}", proxy.support()));
-    if proxy.clients_max() < args.clients_max {
-        note(&format!(
-            "warning: at most {} clients at once, not {}, for this process may not have more files open; raise LimitNOFILE or ulimit -n",
-            proxy.clients_max(),
-            args.clients_max
-        ));
-    }
-    let store_failed = || matches!(backend, Backend::Store(store) if store.has_failed());
-    // A supervisor starts it again, which repairs the log once there is room.
-    let log_failed = || !args.forward_on_log_failure && source.has_failed();
-    let told_of = RefCell::new(BTreeSet::new());
-    let has_failed = || {
-        if let Backend::Store(store) = backend {
-            tell_of_damage(store, &mut told_of.borrow_mut());
-        }
-        store_failed() || log_failed() || proxy.has_failed()
-    };
-    let told = until_stopped_or(has_failed, || announce(args, proxy.addresses()));
-    if store_failed() {
-        note("the store has failed and carries out nothing more: the proxy ends");
-    }
-    if log_failed() {
-        note("the log has failed and no command is carried out any more: the proxy ends");
-    }
-    let thread_ended = proxy.has_failed();
-    stop.begin();
-    proxy.stop();
-    told?;
-    if thread_ended {
-        return Err(Failure::new(
-            "a thread of the proxy has ended by a fault of the program; start it again, and report what it printed",
-        ));
-    }
-    Ok(())
-}
-
-/// Warns once of each subject whose key in the store was met damaged.
-fn tell_of_damage(store: &Store, told: &mut BTreeSet<u64>) {
-    for subject in store.damaged_subjects() {
-        if told.insert(subject) {
-            note(&format!(
-                "warning: the key of subject {subject} in the store {} is damaged: commands that need it are refused, and lists of keys pass over what belongs to it; \
-                 stop, copy the store and its key file aside, and put both files of the store back from one backup, of one time, or see: probity store rewrite --help",
-                store.path().display()
-            ));
-        }
-    }
-}
-
 /// Returns when a change is on the disk of the embedded store.
 fn store_sync(args: &ProxyArgs) -> Sync {
     match args.store_sync {
@@ -234,22 +120,6 @@ fn store_sync(args: &ProxyArgs) -> Sync {
         None if Durability::from(args.durability) == Durability::Strict => Sync::Always,
         None => Sync::EverySecond,
     }
-}
-
-/// Returns the remedy for a store that failed while it was served, and what its clients may have
-/// lost.
-fn failed_store_remedy(sync: Sync, error: &CloseError) -> String {
-    let remedy = if error.is_damage() {
-        damaged_remedy(error.path())
-    } else {
-        "make room on the disk or repair it, then start it again".to_owned()
-    };
-    let lost = match sync {
-        Sync::Always => "every change that was answered is on the disk",
-        Sync::EverySecond if error.is_kept() => "every change that was answered is on the disk",
-        Sync::EverySecond => "changes of the last second may be lost",
-    };
-    format!("{remedy}; {lost}")
 }
 
 /// The backend as the arguments name it, before anything is opened.
@@ -281,7 +151,17 @@ impl Place {
             waiting_bytes_max: waiting.unwrap_or(WAITING_BYTES_MAX),
             ..StoreOptions::default()
         };
-        open_store(&folder, options)
+        let key_path = key_path(&folder, &options);
+        let has_key = key_path.exists();
+        let backend = open_store(&folder, options)?;
+        if !has_key {
+            note(&format!(
+                "the store in {} is sealed under {}; back up that key file, apart from the store",
+                folder.display(),
+                key_path.display()
+            ));
+        }
+        Ok(backend)
     }
 }
 
@@ -304,23 +184,20 @@ fn warn_of_open_addresses(places: &[String]) {
 pub(super) const STORE_FULL: &str =
     "make room on the disk, then run the same command again; nothing stored is lost";
 
+/// Returns the path of the key file of a store.
+fn key_path(folder: &Path, options: &StoreOptions) -> PathBuf {
+    let named = options.key_file.clone();
+    named.unwrap_or_else(|| Store::key_file(folder))
+}
+
 /// Opens an embedded store as the backend of a proxy.
 pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend, Failure> {
-    let named = options.key_file.clone();
-    let key_path = named.unwrap_or_else(|| Store::key_file(folder));
-    let has_key = key_path.exists();
+    let key_path = key_path(folder, &options);
     let store = Store::open(folder, options)
         .map_err(|error| not_opened(Failure::new("the store was not opened"), folder, error))?;
     warn_of_old_files(&store);
     warn_of_unopened_blocks(&store, folder);
     key_file::warn_if_open(&key_path, "the key of the store,");
-    if !has_key {
-        note(&format!(
-            "the store in {} is sealed under {}; back up that key file, apart from the store",
-            folder.display(),
-            key_path.display()
-        ));
-    }
     Ok(Backend::Store(Arc::new(store)))
 }
 
@@ -368,22 +245,6 @@ pub(super) fn subject_of(policy: Arc<Policy>) -> SubjectOf {
         let names = ranges.into_iter().filter_map(|range| key.get(range));
         let names: Vec<&[u8]> = names.collect();
         (!names.is_empty()).then(|| joined(&names))
-    })
-}
-
-/// Closes the embedded store, if there is one, once nobody else holds it.
-pub(super) fn close_store(backend: Backend, sync: Sync) -> Result<(), Failure> {
-    let Backend::Store(store) = backend else {
-        return Ok(());
-    };
-    let closed = Arc::into_inner(store).map_or(Ok(()), Store::close);
-    closed.map_err(|error| {
-        let remedy = failed_store_remedy(sync, &error);
-        let what = match sync {
-            Sync::EverySecond if !error.is_kept() => "changes may be missing from the store",
-            _ => "the store carries out nothing more",
-        };
-        Failure::new(what).because(error).remedy(remedy)
     })
 }
 
@@ -551,23 +412,6 @@ fn read_bounded(path: &Path) -> Result<Zeroizing<String>, Failure> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     Ok(text)
-}
-
-fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
-    let mut places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    places.extend(
-        args.listen
-            .iter()
-            .filter(|place| place.starts_with("unix:"))
-            .cloned(),
-    );
-    let mut output = Output::new();
-    output.line(&format!(
-        "listening on {}; recording to {}",
-        places.join(", "),
-        args.log.display()
-    ))?;
-    output.flush()
 }
 
 #[cfg(test)]
