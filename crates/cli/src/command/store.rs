@@ -64,7 +64,13 @@ pub(super) fn not_opened(failure: Failure, dir: &Path, error: OpenError) -> Fail
     let failure = if error.is_full() {
         failure.remedy(STORE_FULL)
     } else if error.is_damage() {
-        failure.remedy(damaged_remedy(dir))
+        failure.remedy(match &error {
+            // Of what is gone, no rewriting takes anything.
+            OpenError::Data { path, .. } | OpenError::Subjects { path, .. } if !path.exists() => {
+                PUT_BACK.to_owned()
+            }
+            _ => damaged_remedy(dir),
+        })
     } else {
         failure
     };
@@ -75,6 +81,9 @@ pub(super) fn not_opened(failure: Failure, dir: &Path, error: OpenError) -> Fail
     };
     failure.because(error)
 }
+
+/// The remedy for a store of which nothing can be taken.
+const PUT_BACK: &str = "copy the present files of the store aside, and put them back from one backup, of one time, which lacks whatever is newer";
 
 /// Returns the remedy for a damaged store.
 pub(super) fn damaged_remedy(dir: &Path) -> String {
@@ -146,15 +155,16 @@ fn rewrite_damaged(args: &StoreRewrite, options: &Options) -> Result<Status, Fai
 }
 
 fn not_rewritten_damaged(args: &StoreRewrite, error: RewriteError) -> Failure {
-    let failure = Failure::new(format!("{} was not rewritten", args.dir.display()));
     let is_damage = error.is_damage();
     let remedy = if is_damage {
-        "copy the present files of the store aside, and put them back from one backup, of one time, which lacks whatever is newer"
+        PUT_BACK
     } else if error.is_full() {
         STORE_FULL
     } else {
         REFUSED
     };
+    // The error says that the store was not rewritten.
+    let failure = Failure::new(args.dir.display().to_string());
     let failure = failure.because(error).remedy(remedy);
     if is_damage {
         failure.of_damage()

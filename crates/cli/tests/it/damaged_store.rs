@@ -128,6 +128,35 @@ fn a_damaged_key_of_one_person_ends_no_proxy_and_costs_nobody_elses_changes() {
     assert!(document["unreadable"].as_u64() > Some(0), "{document}");
 }
 
+/// The advice for a store without one of its files was a command that is refused then. Both files are
+/// put back from one backup, and that is all that is advised.
+#[test]
+fn a_store_without_one_of_its_files_is_not_led_to_a_rewriting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    filled(path);
+    for file in ["data/store.1.sealed", "data/store.1.subjects"] {
+        let (kept, gone) = (path.join("kept"), path.join(file));
+        fs::rename(&gone, &kept).unwrap();
+        let open = "proxy --log audit --listen 127.0.0.1:0 --store data";
+        let open: Vec<&str> = open.split(' ').collect();
+        for args in [
+            &open[..],
+            &["store", "rewrite", "data"],
+            &["store", "rewrite", "data", "--damaged-too"],
+        ] {
+            let refused = run(path, args);
+            let said = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(3), "{args:?}: {said}");
+            assert!(said.contains(file), "{args:?}: {said}");
+            assert!(said.contains("put them back from one backup"), "{said}");
+            assert!(!said.contains("probity store rewrite"), "{said}");
+            assert!(said.matches("was not rewritten").count() <= 1, "{said}");
+        }
+        fs::rename(&kept, &gone).unwrap();
+    }
+}
+
 /// The refusal named the new file, which was not at fault, and said that nothing stored was lost.
 /// It names the damaged one and the option; with that the others' data goes on, and the loss is
 /// listed.
