@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use probity_log::{Log, LogError, LogLocation, Options, Proofs, RootKey};
+use probity_log::{Log, LogError, LogLocation, Options, Proofs, RootKey, check_origin};
 use serde::Serialize;
 
 use super::read_geometry;
@@ -26,6 +26,10 @@ struct Created {
     key_made: bool,
     verifier_key: String,
     verifier_key_file: String,
+    heads: String,
+    /// True where nothing named another place for the second copies than beside the log.
+    #[serde(skip)]
+    are_beside: bool,
 }
 
 /// The file for the verifier key, begun before the log, so that no log is made whose key has no
@@ -93,10 +97,14 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
         });
     }
     check_vacant(dir, &options)?;
+    let heads = LogLocation::new(dir, options.heads.as_ref());
+    let are_beside = options.heads.is_none();
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
         None => default_origin(args)?,
     };
+    // Before a key is made, which stays.
+    check_origin(&origin)?;
     let verifier = VerifierFile::begin(dir)?;
     let key_made = !key_path.exists();
     let root = if key_made {
@@ -123,6 +131,8 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
         key_made,
         verifier_key,
         verifier_key_file: verifier_path.display().to_string(),
+        heads: heads.heads_path().to_owned(),
+        are_beside,
     })
 }
 
@@ -254,6 +264,8 @@ fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {
         key_made,
         verifier_key,
         verifier_key_file,
+        heads,
+        are_beside,
     } = created;
     output.line(&format!("log created in {log}, named {origin}"))?;
     let made = if *key_made { "made" } else { "used" };
@@ -268,5 +280,12 @@ fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {
         "  they check a copy with: probity verify {} --key {}",
         quoted(Path::new(log)),
         quoted(Path::new(verifier_key_file))
-    ))
+    ))?;
+    output.line(&format!("second copies of the heads: {heads}"))?;
+    if !are_beside {
+        return Ok(());
+    }
+    output.line(
+        "  beside the log an older copy of it is put back together with theirs: move that folder out of the operator's reach, and set PROBITY_HEADS to it",
+    )
 }

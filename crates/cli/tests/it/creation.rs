@@ -20,16 +20,28 @@ const ROUNDS: usize = 5;
 fn a_creation_that_fails_leaves_its_root_key_to_whoever_uses_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let failed = ["init", "one", "--key", "team.key", "--origin", "no name"];
-    let (_, said) = PROBITY.ends(at, &failed, "", 1);
+    // Nobody makes a folder for the second copies there.
+    let fails = |log: &str| {
+        let mut init = PROBITY.command(at, &["init", log, "--key", "team.key"]);
+        let ended = init.env("PROBITY_HEADS", "/proc/heads").output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        said
+    };
+    let said = fails("one");
     let told = "the new root key stays in team.key, and the next try uses it";
     assert!(said.contains(told), "{said}");
     let key = fs::read(at.join("team.key")).unwrap();
     let (said, _) = PROBITY.ends(at, &["init", "two", "--key", "team.key"], "", 0);
     assert!(said.contains("root key used: team.key"), "{said}");
     // This one did not make the key, and says nothing of it.
-    let (_, said) = PROBITY.ends(at, &failed, "", 1);
+    let said = fails("three");
     assert!(!said.contains("root key"), "{said}");
+    // A name that no log can have is refused before a key is made.
+    let misnamed = ["init", "four", "--origin", "no name"];
+    let (_, said) = PROBITY.ends(at, &misnamed, "", 1);
+    assert!(!said.contains("root key"), "{said}");
+    assert!(!at.join("four.key").exists());
     assert_eq!(fs::read(at.join("team.key")).unwrap(), key);
     PROBITY.ends(at, &["append", "two", "--key", "team.key"], LINE, 0);
 }
