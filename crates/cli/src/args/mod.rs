@@ -41,7 +41,8 @@ const EXIT_STATUS: &str = "Exit status:
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
   4  intact, but parts are lost and the loss accepted, erased, or pruned with proof;
-     for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused;
+     for disguise reveal: done, but rows stay disguised;
+     for disguise sweep and decay: some were refused;
      for disguise replay: some could not be done again
 
 Environment:
@@ -53,8 +54,8 @@ Environment:
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password
 
 Documents:
-  /usr/share/doc/probity/docs in the Debian package, docs/ in the sources: policy.md has the form of a
-  policy, disguise.md that of a specification";
+  /usr/share/doc/probity/docs in the Debian package, docs/ in the sources.
+  policy.md has the form of a policy, disguise.md that of a specification";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
 #[derive(Parser)]
@@ -293,7 +294,7 @@ pub struct KeysStatus {
     /// Folder of the log
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    /// Root key file; the exit status is 1 where it is named here and does not open the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON document

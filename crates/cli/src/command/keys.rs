@@ -22,11 +22,14 @@ use crate::output_file::{Existing, OutputFile};
 
 /// The state of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
+/// The state of a root key of another log.
+const FOREIGN: &str = "does not open the log";
 /// The state of a file with the right witness key.
 const WITNESS_NAMED: &str = "the key that probity.toml names";
 
 #[derive(Serialize)]
 struct KeysDocument {
+    status: u8,
     origin: String,
     fingerprint: String,
     verifier_key: String,
@@ -69,7 +72,16 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         write!(fingerprint, "{byte:02x}")
             .map_err(|error| Failure::new("cannot write").because(error))?;
     }
+    let status = if chain != UNBROKEN || is_amiss {
+        Status::Broken
+    } else if args.key.is_some() && root_key == FOREIGN {
+        // Who names a key asks whether it is this log's.
+        Status::Failed
+    } else {
+        Status::Done
+    };
     let document = KeysDocument {
+        status: status.code(),
         origin: geometry.origin().to_owned(),
         fingerprint,
         verifier_key: geometry.anchor().encode(),
@@ -92,11 +104,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         print(&document, &mut output)?;
     }
     output.flush()?;
-    Ok(if chain != UNBROKEN || is_amiss {
-        Status::Broken
-    } else {
-        Status::Done
-    })
+    Ok(status)
 }
 
 /// Writes the certificates of the log.
@@ -165,7 +173,7 @@ fn root_key(args: &KeysStatus, path: &Path) -> Result<(&'static str, Option<Keys
             let (signer, witness) = (signing_key(&reader)?, Some(witness_key(&reader)?));
             Ok(("opens the log", Some(KeysFound { signer, witness })))
         }
-        Err(LogError::WrongKey) => Ok(("does not open the log", None)),
+        Err(LogError::WrongKey) => Ok((FOREIGN, None)),
         Err(error) => Err(error.into()),
     }
 }

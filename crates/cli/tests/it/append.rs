@@ -256,7 +256,7 @@ fn a_line_that_is_recorded_already_is_said_with_the_first_receipt() {
     let document: serde_json::Value = serde_json::from_slice(&appended.stdout).unwrap();
     assert_eq!(
         document,
-        serde_json::json!({"version": 1, "command": "append", "stream": "default", "appended": 0, "refused": 0, "already_recorded": 1, "first_recorded": 1})
+        serde_json::json!({"version": 1, "command": "append", "status": 0, "stream": "default", "appended": 0, "refused": 0, "already_recorded": 1, "first_recorded": 1})
     );
     // Said of the line, without what either entry says.
     let reused = line("d", "4") + &line("a", "secret") + &line("e", "5");

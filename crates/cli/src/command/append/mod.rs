@@ -47,6 +47,7 @@ const PROGRESS_ENTRIES: u64 = 1024;
 
 #[derive(Serialize)]
 struct Summary<'a> {
+    status: u8,
     stream: &'a str,
     appended: u64,
     refused: u64,
@@ -442,7 +443,12 @@ impl Run<'_> {
     }
 
     fn summarize(&mut self) -> Result<Status, Failure> {
+        let status = match self.refused {
+            0 => Status::Done,
+            _ => Status::Failed,
+        };
         let summary = Summary {
+            status: status.code(),
             stream: self.args.stream.as_str(),
             appended: self.taken.count(),
             refused: self.refused,
@@ -464,14 +470,13 @@ impl Run<'_> {
             self.output.line(&line)?;
         }
         self.output.flush()?;
-        if self.refused == 0 {
-            return Ok(Status::Done);
+        if status != Status::Done {
+            note(&format!(
+                "{} refused",
+                counted(self.refused, "line", "lines")
+            ));
         }
-        note(&format!(
-            "{} refused",
-            counted(self.refused, "line", "lines")
-        ));
-        Ok(Status::Failed)
+        Ok(status)
     }
 }
 
