@@ -70,7 +70,7 @@ pub struct Append {
     /// Go on although entries that were durable and not yet signed for are damaged or gone, or keys of subjects made since the journal last counted them, so that entries about them cannot be opened any more: what is left is set aside, and the log says so
     #[arg(long)]
     pub accept_loss: bool,
-    /// With --accept-loss: although the second copies of the heads are gone for good, too, which may show that the lost entries were signed for. Where they turn up again, leave them out of their folder: older or newer than the log, they make every command refuse it
+    /// With --accept-loss: although the second copies of the heads are gone for good, too, which may show that the lost entries were signed for. Where they turn up again, leave them out of their folder: with older or newer ones the log is refused
     #[arg(long, requires = "accept_loss")]
     pub without_copies: bool,
     /// The time for which one key signs.
