@@ -130,6 +130,12 @@ impl Column {
         Some((digits.trim().parse().ok()?, decimals.trim().parse().ok()?))
     }
 
+    /// Returns how many digits a rounded number of `MariaDB` has behind the point, if that is bounded.
+    pub(crate) fn decimals(&self) -> Option<&str> {
+        let (_, rest) = self.kind().split_once(',')?;
+        rest.split_once(')').map(|(decimals, _)| decimals.trim())
+    }
+
     /// Returns how a statement has `value` where it is compared with the column. `MariaDB` compares
     /// a text with decimal numbers as a floating-point number, for which many of them are one.
     pub(crate) fn mark(&self, dialect: Dialect, value: &Value) -> &'static str {

@@ -136,6 +136,13 @@ macro_rules! for_every_claim {
             an_empty_text_has_no_meaning_where_the_server_makes_null_of_it
             a_truth_becomes_what_a_statement_makes_of_it
             texts_of_no_column_are_not_compared
+            what_the_character_set_of_the_connection_decides_is_refused
+            what_like_finds_by_a_setting_is_refused
+            a_comparison_with_null_that_a_setting_turns_is_refused
+            a_rounded_number_that_keeps_its_digits_needs_its_statement_said
+            a_time_beside_a_day_is_tried_by_the_old_mode
+            a_text_with_a_backslash_is_refused_where_it_means_two
+            what_a_server_reads_otherwise_is_refused
             names_that_differ_in_case_are_two_columns
             a_moment_behind_many_marks_is_a_moment
             what_is_found_of_types_with_settings_is_tried_under_them

@@ -15,6 +15,8 @@ const OF_THE_CLOCK: &str = "makes a time with a zone of one without a day, so th
 const OF_PARTS: &str = "makes a value of several parts, of which any may depend on a setting of the session: do the update by code";
 const ADVICE: &str = "settings or other things beside the value may decide what that is: make a text of it by an update between, or do the update by code";
 const ELSEWHERE: &str = "compares values of a type whose schema is not on the search path, so that it may find something else than the migration did: set the path with ALTER DATABASE ... SET search_path, or do the update by code";
+const OF_CONNECTION: &str = "changes, measures or stores as bytes a text that is of no column of texts, so that the character set of the connection decides: do the update by code";
+const OF_NULL: &str = "compares with NULL by =, which a session with transform_null_equals takes for IS NULL: say IS NULL, or leave that out";
 const OF_NO_COLUMN: &str = "compares texts that are of no column of texts, so that the collation of the connection decides: do the update by code";
 const OF_OBJECTS: &str = "makes a text of the name of a table or a type, which the search path of the session shortens: do the update by code";
 
@@ -26,42 +28,62 @@ const ROUNDED_LETTERS_MAX: usize = 23;
 const ZONE_LETTERS_MAX: usize = 5;
 
 impl Question<'_> {
-    /// Refuses the name of a column alone where `MariaDB` has two texts for a number: `ALTER TABLE`
-    /// makes what the column shows, an assignment what the amount is.
-    pub(super) fn refuse_two_texts(
+    /// Refuses what has one meaning in a statement of `MariaDB` and another one in an expression here, or
+    /// two by the statements that may have done it.
+    pub(super) fn refuse_two_meanings(
         &self,
         into: Option<&Column>,
         expression: &str,
     ) -> Result<(), UpdateError> {
-        let mut used = Use::default();
-        used.add(expression);
-        if self.dialect == Dialect::Mysql && used.measures() {
-            return Err(UpdateError::Wrong(
-                "length alone may mean two numbers, of bytes in a statement of MariaDB and of letters in a condition here: say octet_length for bytes, or char_length for letters"
-                    .to_owned(),
-            ));
-        }
-        let family = into.map(|it| it.family(self.dialect));
-        let is_written = matches!(family, Some(Family::Text | Family::Bytes));
-        if self.dialect != Dialect::Mysql || !is_written {
+        if self.dialect != Dialect::Mysql {
             return Ok(());
         }
+        let mut used = Use::default();
+        used.add(expression);
+        let what = if used.measures() {
+            Some("length alone may mean two numbers, of bytes in a statement of MariaDB and of letters in a condition here: say octet_length for bytes, or char_length for letters".to_owned())
+        } else if used.has_odd_backslash() {
+            Some("a text with a backslash may mean two texts, since a statement of MariaDB takes it away or makes another letter of it and the next one, and a condition here takes both as they are: say a text that is all of a value under values, or do the update by code".to_owned())
+        } else {
+            into.and_then(|into| self.two_values(into, expression))
+        };
+        what.map_or(Ok(()), |what| Err(UpdateError::Wrong(what)))
+    }
+
+    /// Returns why the name of a column alone may mean two values for `into` on `MariaDB`: of a number,
+    /// `ALTER TABLE` makes what the column shows, and an assignment what the amount is; and it leaves a
+    /// rounded number as it is where an assignment rounds it.
+    fn two_values(&self, into: &Column, expression: &str) -> Option<String> {
         // A name in quotes is the name.
         let named = expression.trim().trim_matches(['"', '`']);
         let mut kinds = self.row.kinds.iter();
         let of = kinds.find_map(|(name, kind)| match kind {
             Kind::Recorded(it) => name.eq_ignore_ascii_case(named).then_some(it),
             Kind::Made => None,
-        });
-        let has_room = into.and_then(Column::length_max);
-        let has_room = has_room.is_none_or(|it| it >= ROUNDED_LETTERS_MAX);
-        let is_rounded = of.is_some_and(|it| it.family(self.dialect) == Family::Double);
-        if !of.is_some_and(Column::shows_other_digits) && (has_room || !is_rounded) {
-            return Ok(());
+        })?;
+        let (was, is) = (of.family(self.dialect), into.family(self.dialect));
+        if matches!(is, Family::Single | Family::Double) && was == is {
+            let fewer = into.decimals().filter(|it| of.decimals() != Some(it));
+            return fewer.map(|_| format!(
+                "{named} alone may mean two numbers, since ALTER TABLE leaves all digits of it and UPDATE ... SET rounds it: say \"({named})\" for what UPDATE ... SET made of it; what ALTER TABLE left no statement writes"
+            ));
         }
-        Err(UpdateError::Wrong(format!(
-            "{named} alone may mean two texts, since such a column shows other digits than those of its number: say \"lower({named})\" for the text that ALTER TABLE made of it, or \"({named})\" for that of UPDATE ... SET"
-        )))
+        if !matches!(is, Family::Text | Family::Bytes) {
+            return None;
+        }
+        let has_room = into.length_max();
+        let has_room = has_room.is_none_or(|it| it >= ROUNDED_LETTERS_MAX);
+        if !of.shows_other_digits() && (has_room || was != Family::Double) {
+            return None;
+        }
+        let altered = if is == Family::Bytes {
+            "and do what ALTER TABLE made of it by code".to_owned()
+        } else {
+            format!("or \"lower({named})\" for the text that ALTER TABLE made of it")
+        };
+        Some(format!(
+            "{named} alone may mean two texts, since such a column shows other digits than those of its number: say \"({named})\" for that of UPDATE ... SET, {altered}"
+        ))
     }
 
     /// Refuses expressions that depend on a setting of the session which the update does not say, or
@@ -85,6 +107,12 @@ impl Question<'_> {
         self.refuse(|it| {
             if it.typing.compares_made(self.dialect) {
                 return Some(OF_NO_COLUMN.to_owned());
+            }
+            if it.typing.spells(self.dialect) {
+                return Some(OF_CONNECTION.to_owned());
+            }
+            if it.typing.equals_null(self.dialect) {
+                return Some(OF_NULL.to_owned());
             }
             let mut conversions = it.typing.conversions.iter();
             let unlisted = conversions.find(|it| it.needs(self.dialect).is_none());

@@ -188,16 +188,21 @@ impl Mapping {
         into.any(|it| !it.sql.is_empty() || !it.condition.is_empty() || !it.values.is_empty())
     }
 
-    /// Returns whether an expression or a constant has an empty text.
-    pub(super) fn writes_empty_text(&self) -> bool {
-        self.into.iter().any(|target| {
-            let mut used = Use::default();
+    /// Returns what its expressions do.
+    pub(super) fn used(&self) -> Use {
+        let mut used = Use::default();
+        for target in &self.into {
             for expression in target.sql.values().chain([&target.condition]) {
                 used.add(expression);
             }
-            let is_empty = |it: &Constant| matches!(it, Constant::Text(text) if text.is_empty());
-            used.has_empty_text() || target.values.values().any(is_empty)
-        })
+        }
+        used
+    }
+
+    /// Returns whether a constant is a text that `is` so.
+    pub(super) fn has_text(&self, is: fn(&str) -> bool) -> bool {
+        let mut constants = self.into.iter().flat_map(|it| it.values.values());
+        constants.any(|it| matches!(it, Constant::Text(text) if is(text)))
     }
 
     /// Returns whether a row of its table gets another value in `column`, or none.

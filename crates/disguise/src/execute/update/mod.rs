@@ -8,6 +8,7 @@ mod made;
 mod mapping;
 mod numbers;
 mod question;
+mod reading;
 mod records;
 mod session;
 mod trial;

@@ -7,12 +7,12 @@ use super::Recorded;
 use super::conversion::{class, numbers};
 use super::session::{Session, Setting};
 use super::typed::{Kind, Typed, Use};
-use super::typing::Typing;
+use super::typing::{Letters, Typing};
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Column, Database, DatabaseError, Dialect};
 use crate::error::UpdateError;
-use crate::spec::predicate::Scope;
+use crate::spec::predicate::{Like, Scope};
 use crate::statements::own_row::OwnRow;
 
 /// The name of the only column where no expression names one.
@@ -62,6 +62,8 @@ pub(super) struct Asked<'a> {
     /// That column, if its type is known: the value is what it makes of it.
     pub(super) into: Option<&'a Column>,
     sql: String,
+    /// The expression where `LIKE` tells letters of another case apart.
+    exact: Option<String>,
     pub(super) parameters: Vec<Value>,
     pub(super) used: Use,
     pub(super) typing: Typing,
@@ -70,9 +72,9 @@ pub(super) struct Asked<'a> {
 impl Asked<'_> {
     /// Returns the expression as one of the type of its column. `PostgreSQL` assigns fewer types to
     /// one another than it casts, and assigns a text without the spaces that it has no room for.
-    fn assignable(&self, dialect: Dialect) -> String {
+    fn assignable(&self, dialect: Dialect, setting: &Setting) -> String {
         let Some(into) = self.into.filter(|_| dialect == Dialect::Postgres) else {
-            return self.sql.clone();
+            return self.under(setting).to_owned();
         };
         let made = format!("({})::{}", self.sql, into.assigned());
         let Some(room) = into.letters_max() else {
@@ -84,6 +86,12 @@ impl Asked<'_> {
              FROM (SELECT {made} AS made) AS assigned)",
             into.kind()
         )
+    }
+
+    /// Returns the expression as it is asked under a setting.
+    fn under(&self, setting: &Setting) -> &str {
+        let exact = self.exact.as_ref().filter(|_| setting.likes_exactly());
+        exact.unwrap_or(&self.sql)
     }
 
     /// Returns the part of the update that it is, for messages.
@@ -144,7 +152,8 @@ impl<'a> Question<'a> {
         let (named, alone) = (BTreeMap::new(), TenantScope::none());
         let of = &self.row.row.table;
         let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), of);
-        let fragment = match scope.value(expression) {
+        let exact = scope.clone().with_like(Like::Exact).value(expression);
+        let fragment = match scope.with_like(Like::Folded).value(expression) {
             Ok(fragment) => fragment,
             Err(what) if self.row.row.is_whole => return Err(UpdateError::Wrong(what)),
             Err(_lacking) => return Ok(()),
@@ -153,19 +162,23 @@ impl<'a> Question<'a> {
         used.add(expression);
         self.used.add(expression);
         let into = column.and_then(|(table, name)| self.now.column(table, name));
-        self.refuse_two_texts(into, expression)?;
+        self.refuse_two_meanings(into, expression)?;
         let becomes = into.map(|it| class(self.dialect, it));
         let typing = Typing::of(self.dialect, (expression, becomes.as_deref()), &|name| {
             self.class_of(name)
         });
+        let asked = |sql: String| match column {
+            Some(_) => sql,
+            None => format!("CASE WHEN {sql} THEN 1 ELSE 0 END"),
+        };
+        let exact = exact.ok().map(|it| it.sql);
+        let exact = exact.filter(|it| *it != fragment.sql).map(asked);
         self.asked.push(Asked {
             typing: typing.map_err(UpdateError::Wrong)?,
             column: column.map(|(_, name)| name.clone()),
             into,
-            sql: match column {
-                Some(_) => fragment.sql,
-                None => format!("CASE WHEN {} THEN 1 ELSE 0 END", fragment.sql),
-            },
+            sql: asked(fragment.sql),
+            exact,
             parameters: fragment.parameters,
             used,
         });
@@ -193,16 +206,17 @@ impl<'a> Question<'a> {
             self.given.push((column.clone(), value));
             return;
         };
-        let of = match value {
-            Value::Text(_) => "text",
-            _ => numbers(self.dialect),
+        let (of, letters) = match &value {
+            Value::Text(text) => ("text", Some(Letters::of(text))),
+            _ => (numbers(self.dialect), None),
         };
         let becomes = class(self.dialect, into);
         self.asked.push(Asked {
             column: Some(column.clone()),
             into: Some(into),
-            typing: Typing::of_constant(of, &becomes),
+            typing: Typing::of_constant(of, letters, &becomes),
             sql: "?".to_owned(),
+            exact: None,
             parameters: vec![value],
             used: Use::default(),
         });
@@ -331,7 +345,11 @@ impl<'a> Question<'a> {
             cells.push(format!("?::{}{collation} AS {name}", column.kind()));
             parameters.push(value.clone());
         }
-        let asked = self.asked.iter().map(|it| it.assignable(self.dialect));
+        let own = Setting::own(self.dialect);
+        let asked = self
+            .asked
+            .iter()
+            .map(|it| it.assignable(self.dialect, &own));
         let sql = format!(
             "SELECT {} FROM (SELECT {}) AS {}",
             asked.collect::<Vec<_>>().join(","),
@@ -361,7 +379,7 @@ impl<'a> Question<'a> {
         let mut parameters = Vec::new();
         for (index, it) in self.asked.iter().enumerate() {
             let Some(into) = it.into else {
-                asked.push(it.sql.clone());
+                asked.push(it.under(setting).to_owned());
                 parameters.extend_from_slice(&it.parameters);
                 continue;
             };
@@ -371,7 +389,11 @@ impl<'a> Question<'a> {
                 Dialect::Sqlite | Dialect::Mysql => into.declaration(dialect),
             };
             cells.push((made(index), kind));
-            set.push(format!("{} = {}", made(index), it.assignable(dialect)));
+            set.push(format!(
+                "{} = {}",
+                made(index),
+                it.assignable(dialect, setting)
+            ));
             given.extend_from_slice(&it.parameters);
         }
         let values: Vec<Value> = columns.iter().map(|(_, value)| value.clone()).collect();
@@ -434,7 +456,10 @@ fn depending(asked: &Asked<'_>, dialect: Dialect) -> UpdateError {
         Dialect::Mysql => {
             "say the zone of the migration, as time_zone = \"+02:00\"; what sql_mode or the connection decides no update can say: say trim(...) for the text of a CHAR, leave sql out where the new type is of the same family, or do the update by code"
         }
-        Dialect::Postgres | Dialect::Sqlite => {
+        Dialect::Sqlite => {
+            "LIKE finds letters of another case or not (PRAGMA case_sensitive_like): say lower(...) LIKE for the one, and substr(...) = for the other, or do the update by code"
+        }
+        Dialect::Postgres => {
             "say those of the migration, as time_zone = \"Europe/Berlin\", date_style, interval_style, bytea_output or extra_float_digits, or do the update by code"
         }
     };

@@ -4,14 +4,11 @@
 use super::question::Now;
 use super::typed::Typed;
 use super::{Mapping, Recorded, Row};
+use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::database::{Catalog, Dialect};
 use crate::error::{Doing as _, Error, UpdateError};
 use crate::records::shape::{self, Shape, ShapeOf};
-
-/// The mode by which `MariaDB` reads an empty text as NULL.
-const EMPTY_IS_NULL: &str = "EMPTY_STRING_IS_NULL";
 
 const SAVEPOINT: &str = "SAVEPOINT probity_trial";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_trial";
@@ -35,7 +32,7 @@ impl Mapping {
             return Ok(());
         }
         let now = Now { catalog, later };
-        self.refuse_empty_text(database)?;
+        self.refuse_other_reading(database)?;
         self.refuse_lost_type(now, before)?;
         let shapes = shape::all(database)?;
         let is_behind = before.iter().any(makes_some);
@@ -51,10 +48,15 @@ impl Mapping {
             Error::Update { name, source }
         };
         // Of settings the rows of every shape depend.
+        let mut makes_money = false;
         for row in &rows {
             for question in self.askable(database, now, row) {
                 question.refuse_unsaid().map_err(named)?;
+                makes_money |= question.asked.iter().any(|it| it.typing.makes("money"));
             }
+        }
+        if makes_money {
+            self.refuse_money(database)?;
         }
         // Shapes stay when the rows that had them are back.
         let mut refused = None;
@@ -71,26 +73,6 @@ impl Mapping {
             }
         }
         refused.map_or(Ok(()), |source| Err(named(source)))
-    }
-
-    /// Refuses an empty text where a server of `MariaDB` makes NULL of it in the sessions of others.
-    fn refuse_empty_text(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
-        if database.dialect() != Dialect::Mysql || !self.writes_empty_text() {
-            return Ok(());
-        }
-        let modes = database.query("SELECT @@GLOBAL.sql_mode", &[]);
-        let modes = modes.doing("asking for the modes of the server")?.concat();
-        if !modes
-            .iter()
-            .any(|it| it.to_string().contains(EMPTY_IS_NULL))
-        {
-            return Ok(());
-        }
-        let what = format!(
-            "writes an empty text, of which the mode {EMPTY_IS_NULL} of the server may have made NULL for the migration: do the update by code"
-        );
-        let (name, source) = (self.name.clone(), UpdateError::Wrong(what));
-        Err(Error::Update { name, source })
     }
 
     /// Tries the expressions over a row of NULL, and leaves nothing of that.

@@ -81,6 +81,14 @@ pub(super) struct Use {
     calls: bool,
     /// True if that is `length`.
     measures: bool,
+    /// True if it takes parts of texts.
+    cuts: bool,
+    /// True if it negates what is no list, pattern or bounds.
+    negates: bool,
+    /// True if a text has a backslash, or the pattern of LIKE may have one.
+    has_backslash: bool,
+    /// True if another letter than those that LIKE has for others is behind one.
+    has_odd_backslash: bool,
 }
 
 impl Use {
@@ -104,6 +112,10 @@ impl Use {
                     }
                     let behind = tokens.get(place.saturating_add(1)..).unwrap_or_default();
                     self.measures |= word == "length" && behind.first() == Some(&Token::LParen);
+                    self.cuts |= matches!(&*word, "trim" | "substr" | "substring");
+                    self.has_backslash |= word == "like"
+                        && !matches!(behind.first(), Some(Token::SingleQuotedString(_)));
+                    self.negates |= word == "not" && !is_negative_word(behind.first());
                     if !asks_for_null(behind) {
                         self.met.insert(word.clone());
                     }
@@ -113,6 +125,8 @@ impl Use {
                 Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => {
                     self.has_text = true;
                     self.has_empty_text |= text.is_empty();
+                    self.has_backslash |= text.contains('\\');
+                    self.has_odd_backslash |= has_odd_backslash(text);
                 }
                 Token::LParen
                 | Token::RParen
@@ -148,6 +162,31 @@ impl Use {
     /// Returns whether it calls `length`.
     pub(super) const fn measures(&self) -> bool {
         self.measures
+    }
+
+    /// Returns whether it takes parts of texts.
+    pub(super) const fn cuts(&self) -> bool {
+        self.cuts
+    }
+
+    /// Returns whether NOT is in front of a truth.
+    pub(super) const fn negates(&self) -> bool {
+        self.negates
+    }
+
+    /// Returns whether it writes a text.
+    pub(super) const fn has_text(&self) -> bool {
+        self.has_text
+    }
+
+    /// Returns whether a text has a backslash, or the pattern of LIKE may have one.
+    pub(super) const fn has_backslash(&self) -> bool {
+        self.has_backslash
+    }
+
+    /// Returns whether another letter than those that LIKE has for others is behind a backslash.
+    pub(super) const fn has_odd_backslash(&self) -> bool {
+        self.has_odd_backslash
     }
 
     /// Returns whether it may name the column for more than to ask whether it is NULL.
@@ -207,6 +246,17 @@ fn asks_for_null(tokens: &[Token]) -> bool {
         matches!(token, Some(Token::Word(it)) if it.value.eq_ignore_ascii_case(word))
     };
     is(0, "is") && (is(1, "null") || is(1, "not") && is(2, "null"))
+}
+
+/// Returns whether a word with NOT in front of it is one of a comparison.
+fn is_negative_word(token: Option<&Token>) -> bool {
+    let words = ["in", "like", "between", "null"];
+    matches!(token, Some(Token::Word(it)) if words.iter().any(|word| it.value.eq_ignore_ascii_case(word)))
+}
+
+fn has_odd_backslash(text: &str) -> bool {
+    let mut parts = text.split('\\').skip(1);
+    parts.any(|behind| !behind.starts_with(['%', '_']))
 }
 
 /// Returns whether whole numbers are compared with the column as numbers.

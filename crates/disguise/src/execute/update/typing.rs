@@ -9,8 +9,8 @@ use sqlparser::ast::{
 };
 
 use super::conversion::{
-    Need, common, has_letters, has_zone, is_number, is_plain, is_rounded, lengths, needs, numbers,
-    truths,
+    Need, common, has_cases, has_letters, has_zone, is_number, is_plain, is_rounded, lengths,
+    needs, numbers, truths,
 };
 use crate::database::Dialect;
 use crate::spec::predicate::with_parsed;
@@ -50,17 +50,64 @@ impl Conversion {
 #[derive(Debug, Clone)]
 enum Part {
     /// A text as it is written, which takes the class of what it stands beside.
-    Written,
+    Written(Letters),
     /// A text of no column, which has the collation of the connection on `MariaDB`.
-    Made,
+    Made(Letters),
+    /// That which the database makes of a number, a time or another value without letters.
+    Shown,
     Of(String),
     /// NULL, or a column of which no type is known.
     Unknown,
 }
 
+/// The letters of a text that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    /// Those of ASCII alone, which have the same bytes in the character sets of clients.
+    Ascii,
+    Any,
+}
+
+impl Letters {
+    pub(super) const fn of(text: &str) -> Self {
+        if text.is_ascii() {
+            Self::Ascii
+        } else {
+            Self::Any
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        if self == Self::Ascii { other } else { self }
+    }
+}
+
+impl Part {
+    /// Returns the letters of a text that is of no column; nothing where the part is none.
+    fn letters(&self) -> Option<Letters> {
+        match self {
+            Self::Written(letters) | Self::Made(letters) => Some(*letters),
+            Self::Shown => Some(Letters::Ascii),
+            Self::Of(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Returns the text that a function of texts makes of one of no column.
+    fn worked_on(self) -> Self {
+        match self {
+            Self::Written(letters) => Self::Made(letters),
+            other => other,
+        }
+    }
+}
+
 /// Says the class of a column, if its type is known.
 type ClassOf<'c> = dyn Fn(&str) -> Option<String> + Sync + 'c;
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what an expression does, each by itself"
+)]
 /// An expression, as far as types have a part in it.
 #[derive(Debug, Default)]
 pub(super) struct Typing {
@@ -70,6 +117,15 @@ pub(super) struct Typing {
     classes: BTreeSet<String>,
     /// True if texts of no column are compared with one another.
     compares_made: bool,
+    /// True if the bytes of a text, its length or the case of its letters may be another one by the
+    /// character set of the connection.
+    spells: bool,
+    /// True if it writes a text with letters beyond ASCII.
+    has_any_letters: bool,
+    /// True if `LIKE` is in it.
+    likes: bool,
+    /// True if something is compared with NULL by `=`.
+    equals_null: bool,
     /// True if it names a column of which no type is known.
     has_unknown: bool,
 }
@@ -99,10 +155,11 @@ impl Typing {
         })
     }
 
-    /// Returns that of a constant of this class.
-    pub(super) fn of_constant(class: &str, into: &str) -> Self {
+    /// Returns that of a constant of this class; of a text with its letters.
+    pub(super) fn of_constant(class: &str, letters: Option<Letters>, into: &str) -> Self {
         let mut typing = Self::default();
-        typing.assign(Part::Of(class.to_owned()), Some(into));
+        let part = letters.map_or_else(|| Part::Of(class.to_owned()), Part::Written);
+        typing.assign(part, Some(into));
         typing.classes.clear();
         typing
     }
@@ -111,7 +168,7 @@ impl Typing {
     /// since the database looks at values of a type that has such settings.
     pub(super) fn may_depend(&self, dialect: Dialect) -> bool {
         if dialect == Dialect::Sqlite {
-            return false;
+            return self.likes;
         }
         let mut conversions = self.conversions.iter();
         self.has_unknown
@@ -123,6 +180,23 @@ impl Typing {
     /// `MariaDB`.
     pub(super) fn compares_made(&self, dialect: Dialect) -> bool {
         self.compares_made && dialect == Dialect::Mysql
+    }
+
+    /// Returns whether the character set of the connection decides, in which texts of no column are
+    /// on `MariaDB`.
+    pub(super) fn spells(&self, dialect: Dialect) -> bool {
+        self.spells && dialect == Dialect::Mysql
+    }
+
+    /// Returns whether `=` beside NULL decides, which a setting of `PostgreSQL` takes for `IS NULL`.
+    pub(super) fn equals_null(&self, dialect: Dialect) -> bool {
+        self.equals_null && dialect == Dialect::Postgres
+    }
+
+    /// Returns whether a value of this class is made, or one of a list of such.
+    pub(super) fn makes(&self, class: &str) -> bool {
+        let mut conversions = self.conversions.iter();
+        conversions.any(|it| it.into.trim_end_matches("[]") == class)
     }
 
     fn add(&mut self, from: &str, into: &str, is_of_two: bool) {
@@ -139,8 +213,20 @@ impl Typing {
     fn assign(&mut self, part: Part, into: Option<&str>) {
         self.classes.extend(into.map(str::to_owned));
         match (part, into) {
-            (Part::Written | Part::Made, Some(into)) => self.add("text", into, false),
-            (Part::Of(class), Some(into)) => self.add(&class, into, false),
+            (Part::Written(letters), Some(into)) => {
+                self.spells |= into == "bytes" && letters == Letters::Any;
+                self.add("text", into, false);
+            }
+            (Part::Made(_) | Part::Shown, Some(into)) => {
+                self.spells |= into == "bytes";
+                self.add("text", into, false);
+            }
+            (Part::Of(class), Some(into)) => {
+                let becomes_bytes =
+                    into == "bytes" && matches!(&*class, "text" | "char" | "member");
+                self.spells |= becomes_bytes && self.has_any_letters;
+                self.add(&class, into, false);
+            }
             (Part::Unknown, _) | (_, None) => {}
         }
     }
@@ -150,6 +236,14 @@ fn is_name(expression: &Expr) -> bool {
     match expression {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
         Expr::Nested(inner) => is_name(inner),
+        _ => false,
+    }
+}
+
+fn is_null(expression: &Expr) -> bool {
+    match expression {
+        Expr::Value(literal) => literal.value == Literal::Null,
+        Expr::Nested(inner) => is_null(inner),
         _ => false,
     }
 }
@@ -173,7 +267,12 @@ impl Reading<'_> {
                 Literal::Number(..) => self.number(),
                 Literal::Boolean(_) => self.truth(),
                 Literal::Null => Part::Unknown,
-                _ => Part::Written,
+                Literal::SingleQuotedString(text) | Literal::DoubleQuotedString(text) => {
+                    let letters = Letters::of(text);
+                    self.typing.has_any_letters |= letters == Letters::Any;
+                    Part::Written(letters)
+                }
+                _ => Part::Written(Letters::Any),
             },
             Expr::Nested(inner) => self.part(inner),
             Expr::UnaryOp { op, expr } => {
@@ -209,9 +308,10 @@ impl Reading<'_> {
                 self.truth()
             }
             Expr::Like { expr, pattern, .. } => {
-                let [one, other] = [expr, pattern].map(|it| {
-                    let part = self.part(it);
-                    self.text_of(part)
+                self.typing.likes = true;
+                let [one, other] = [expr, pattern].map(|it| match self.part(it) {
+                    part @ Part::Written(_) if self.dialect == Dialect::Mysql => part,
+                    part => self.text_of(part),
                 });
                 self.compare(&one, &other);
                 self.truth()
@@ -238,7 +338,9 @@ impl Reading<'_> {
                     self.calculated([part]);
                 }
                 let part = self.part(expr);
-                self.text_of(part)
+                let part = self.text_of(part);
+                self.typing.spells |= part.letters() == Some(Letters::Any);
+                part
             }
             _ => Part::Unknown,
         }
@@ -252,7 +354,11 @@ impl Reading<'_> {
             first = left;
         }
         let mut part = self.part(first);
+        let mut is_null = is_null(first);
         for (operator, right) in links.into_iter().rev() {
+            is_null |= self::is_null(right);
+            self.typing.equals_null |= is_null && *operator == BinaryOperator::Eq;
+            is_null = false;
             let right = self.part(right);
             part = match operator {
                 BinaryOperator::And | BinaryOperator::Or => self.truth(),
@@ -283,12 +389,26 @@ impl Reading<'_> {
             "coalesce" => self.either(parts),
             "abs" | "round" => self.calculated(parts),
             "lower" | "upper" => {
-                let mut texts = parts.into_iter().map(|it| self.text_of(it));
+                let is_upper = name == "upper";
+                let mut texts = parts.into_iter().map(|it| {
+                    self.typing.spells |= match &it {
+                        Part::Written(_) | Part::Made(_) => true,
+                        Part::Shown => is_upper,
+                        Part::Of(class) => is_upper && has_cases(class),
+                        Part::Unknown => false,
+                    };
+                    self.text_of(it)
+                });
                 texts.next_back().unwrap_or(Part::Unknown)
             }
             _ => {
+                let is_of_bytes = name == "octet_length";
                 for part in parts {
-                    self.text_of(part);
+                    let text = self.text_of(part);
+                    self.typing.spells |= match text.letters() {
+                        Some(letters) => is_of_bytes || letters == Letters::Any,
+                        None => is_of_bytes && self.typing.has_any_letters,
+                    };
                 }
                 Part::Of(lengths(self.dialect).to_owned())
             }
@@ -313,16 +433,18 @@ impl Reading<'_> {
     fn compare(&mut self, one: &Part, other: &Part) {
         match (one, other) {
             (Part::Of(one), Part::Of(other)) => self.typing.add(one, other, true),
-            (Part::Of(class), Part::Written) | (Part::Written, Part::Of(class)) => {
+            (Part::Of(class), Part::Written(letters))
+            | (Part::Written(letters), Part::Of(class)) => {
+                self.typing.spells |= class == "bytes" && *letters == Letters::Any;
                 self.typing.add("text", class, false);
             }
-            (Part::Of(class), Part::Made) | (Part::Made, Part::Of(class)) => {
+            (Part::Of(class), Part::Made(_) | Part::Shown)
+            | (Part::Made(_) | Part::Shown, Part::Of(class)) => {
+                self.typing.spells |= class == "bytes";
                 self.typing.add("text", class, true);
             }
-            (Part::Written | Part::Made, Part::Written | Part::Made) => {
-                self.typing.compares_made = true;
-            }
             (Part::Unknown, _) | (_, Part::Unknown) => {}
+            _ => self.typing.compares_made = true,
         }
     }
 
@@ -333,24 +455,31 @@ impl Reading<'_> {
             self.compare(&all, &part);
             all = match (all, part) {
                 (Part::Unknown, part) => part,
+                (all, Part::Unknown) => all,
                 (Part::Of(one), Part::Of(other)) => Part::Of(common(&one, &other).to_owned()),
-                (Part::Of(class), Part::Written | Part::Made)
-                | (Part::Written | Part::Made, Part::Of(class))
-                    if self.dialect == Dialect::Mysql && !has_letters(&class) =>
-                {
-                    Part::Made
+                (Part::Of(class), text) | (text, Part::Of(class)) => {
+                    if self.dialect == Dialect::Mysql && !has_letters(&class) {
+                        text.worked_on()
+                    } else {
+                        Part::Of(class)
+                    }
                 }
-                (Part::Written | Part::Made, part @ Part::Of(_)) => part,
-                (all, _) => all,
+                (Part::Shown, Part::Shown) => Part::Shown,
+                (one, other) => {
+                    let letters = [one, other].map(|it| it.letters().unwrap_or(Letters::Any));
+                    Part::Made(letters[0].or(letters[1]))
+                }
             };
         }
         all
     }
 
     fn text_of(&mut self, part: Part) -> Part {
-        let kept = |class: &str| {
-            // There functions of texts take bytes and bits, too.
-            self.dialect == Dialect::Postgres && matches!(class, "bytes" | "bit")
+        // Functions of texts take bytes, too, and on `PostgreSQL` bits.
+        let kept = |class: &str| match self.dialect {
+            Dialect::Postgres => matches!(class, "bytes" | "bit"),
+            Dialect::Mysql => class == "bytes",
+            Dialect::Sqlite => false,
         };
         match part {
             Part::Of(class) if kept(&class) => Part::Of(class),
@@ -359,11 +488,10 @@ impl Reading<'_> {
                 if has_letters(&class) {
                     Part::Of("text".to_owned())
                 } else {
-                    Part::Made
+                    Part::Shown
                 }
             }
-            Part::Written | Part::Made => Part::Made,
-            Part::Unknown => Part::Unknown,
+            other => other.worked_on(),
         }
     }
 
@@ -378,7 +506,7 @@ impl Reading<'_> {
                     self.typing.add(&class, "double", false);
                     has_rounded = true;
                 }
-                Part::Written | Part::Made => {
+                Part::Written(_) | Part::Made(_) | Part::Shown => {
                     self.typing.add("text", numbers(self.dialect), false);
                 }
                 Part::Unknown => {}

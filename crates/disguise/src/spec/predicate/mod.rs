@@ -3,6 +3,7 @@
 //! The text of a specification never reaches the database: what the parser understood is written out again from a
 //! short list of allowed forms, always in brackets, so that neither a second statement nor a stray OR can escape.
 
+mod likeness;
 mod literals;
 mod texts;
 mod truth;
@@ -17,6 +18,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
+pub(crate) use self::likeness::Like;
 pub(crate) use self::texts::check_expression;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
@@ -81,6 +83,7 @@ pub(crate) struct Scope<'a> {
     tenancy: &'a TenantScope,
     /// True if it is of a file of Edna.
     of_edna: bool,
+    like: Like,
     /// Names in use and the tables they stand for; the target first.
     tables: Vec<(String, String)>,
     parameters: Vec<Value>,
@@ -100,6 +103,7 @@ impl<'a> Scope<'a> {
             named,
             tenancy,
             of_edna: false,
+            like: Like::Plain,
             tables,
             parameters: Vec::new(),
         }
@@ -292,7 +296,7 @@ impl<'a> Scope<'a> {
                 escape_char: None,
             } => {
                 let (value, pattern) = (self.expression(expr)?, self.expression(pattern)?);
-                format!("({value} {}LIKE {pattern})", not(*negated))
+                self.likeness(&value, &pattern, not(*negated))
             }
             Expr::Function(function) => self.function(function)?,
             other => self

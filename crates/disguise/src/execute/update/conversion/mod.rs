@@ -223,6 +223,12 @@ pub(super) fn has_letters(class: &str) -> bool {
     LETTERS.contains(&class)
 }
 
+/// Returns whether a text that `MariaDB` makes of values of a class may have a letter of two cases, such
+/// as the e of a number.
+pub(super) fn has_cases(class: &str) -> bool {
+    is_rounded(class) || NETWORK.contains(&class)
+}
+
 /// Returns the class that values of two classes have as one value.
 pub(super) fn common<'c>(one: &'c str, other: &'c str) -> &'c str {
     let are_numbers = is_number(one) && is_number(other);

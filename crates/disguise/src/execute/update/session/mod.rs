@@ -1,5 +1,19 @@
 //! Settings of the session that ran a migration, under which its expressions are asked; and others,
 //! under which an answer must be the same where the update does not say them.
+//!
+//! Each setting of a session is one of these:
+//!
+//! - said or tried: those below;
+//! - refused, since its values are no list: `transform_null_equals` and `search_path` of `PostgreSQL`,
+//!   and `quote_all_identifiers`, which the names of objects alone have; `character_set_connection` and
+//!   `collation_connection` of `MariaDB` (`doubt`);
+//! - refused where the server has it: modes of `MariaDB` by which a statement is read, and
+//!   `standard_conforming_strings` and `lc_monetary` of `PostgreSQL` (`reading`);
+//! - one that has no part in any expression or assignment. The tests beside this file ask servers
+//!   under each of the others that is a switch or a choice.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,11 +41,18 @@ const OF_POSTGRES: [(&str, &str); 9] = [
     ("xmloption", "content"),
     ("timezone_abbreviations", "Default"),
 ];
-const OF_MARIADB: [(&str, &str); 3] = [
+const OF_MARIADB: [(&str, &str); 4] = [
     ("time_zone", "+00:00"),
     ("sql_mode", MARIADB_MODE),
     ("timestamp", "DEFAULT"),
+    (OLD_MODE, "DEFAULT"),
 ];
+/// A setting of `MariaDB` that `MySQL` lacks.
+const OLD_MODE: &str = "old_mode";
+/// The setting of `SQLite` by which `LIKE` tells letters of another case apart. It is asked by the
+/// expression, since nothing says what it was.
+const EXACT_LIKE: &str = "case_sensitive_like";
+const OTHERS_OF_SQLITE: [&[(&str, &str)]; 1] = [&[(EXACT_LIKE, "on")]];
 
 /// Others, so that each setting is another one in one of them. The signs of such zones are those of
 /// POSIX.
@@ -66,11 +87,13 @@ const OTHERS_OF_MARIADB: [&[(&str, &str)]; 2] = [
             "NO_ZERO_DATE,NO_ZERO_IN_DATE,TIME_ROUND_FRACTIONAL,PAD_CHAR_TO_FULL_LENGTH",
         ),
         ("timestamp", "86400000"),
+        (OLD_MODE, "ZERO_DATE_TIME_CAST"),
     ],
     &[
         ("time_zone", "-11:15"),
         ("sql_mode", ""),
         ("timestamp", "86400000"),
+        (OLD_MODE, ""),
     ],
 ];
 
@@ -170,7 +193,7 @@ impl<'m> Session<'m> {
     /// Returns the settings under which an expression is asked that may depend on them.
     pub(super) fn settings(self, dialect: Dialect) -> Settings {
         let others: &[&[(&str, &str)]] = match dialect {
-            Dialect::Sqlite => &[],
+            Dialect::Sqlite => &OTHERS_OF_SQLITE,
             Dialect::Mysql => &OTHERS_OF_MARIADB,
             Dialect::Postgres => &OTHERS_OF_POSTGRES,
         };
@@ -221,6 +244,11 @@ impl Setting {
         Self(all.collect())
     }
 
+    /// Returns whether `LIKE` tells letters of another case apart, on `SQLite`.
+    pub(super) fn likes_exactly(&self) -> bool {
+        self.0.contains_key(EXACT_LIKE)
+    }
+
     /// Makes the settings for the statements that follow, on `PostgreSQL` until the end of the
     /// transaction.
     pub(super) fn make(&self, database: &mut dyn Database) -> Result<(), DatabaseError> {
@@ -228,11 +256,17 @@ impl Setting {
         match database.dialect() {
             Dialect::Sqlite => Ok(()),
             Dialect::Mysql => {
-                let all = all.map(|(name, value)| match *name {
-                    "timestamp" => format!("{name} = {value}"),
+                let set = |name: &str, value: &str| match (name, value) {
+                    ("timestamp", _) | (_, "DEFAULT") => format!("{name} = {value}"),
                     _ => format!("{name} = '{value}'"),
-                });
-                let sql = format!("SET SESSION {}", all.collect::<Vec<_>>().join(", "));
+                };
+                let (old, all): (Vec<_>, Vec<_>) = all.partition(|(name, _)| **name == OLD_MODE);
+                let all = all.iter().map(|(name, value)| set(name, value));
+                let old = old.iter().map(|(name, value)| set(name, value));
+                let old = old.map(|it| format!(" /*M! , {it} */"));
+                let old = old.collect::<Vec<_>>().concat();
+                let all = all.collect::<Vec<_>>().join(", ");
+                let sql = format!("SET SESSION {all}{old}");
                 database.execute(&sql, &[]).map(drop)
             }
             Dialect::Postgres => {
