@@ -99,14 +99,15 @@ fn person_of(document: &Exact) -> Result<Option<PersonCommitment>, ExportFault> 
     if !matches!(document.member("rows"), Some(Exact::List(_))) {
         return Ok(None);
     }
-    let Some(form) = document.member("form") else {
-        return Ok(None);
-    };
-    let is_known = matches!(form, Exact::Number(form) if *form == Exported::FORM.to_string());
-    if !is_known {
-        return Err(ExportFault::Form(form.plain()));
-    }
     let person = document.member("person");
+    match (document.member("form"), person) {
+        (None, None) => return Ok(None),
+        // Without its form an export is still that of the person whom it names.
+        (None, Some(_)) => {}
+        (Some(Exact::Number(form)), _) if *form == Exported::FORM.to_string() => {}
+        (Some(Exact::Null), _) => return Err(ExportFault::Form("null".to_owned())),
+        (Some(form), _) => return Err(ExportFault::Form(form.plain())),
+    }
     let text = |name| match person?.member(name)? {
         Exact::Text(text) => Some(text),
         _ => None,

@@ -55,6 +55,28 @@ fn an_export_is_taken_for_its_own_person_alone() {
     }
 }
 
+/// The form was taken out of an export, and its person was not looked at: the copy of somebody else took it
+/// with a warning. A person that is named is compared, and a form that is none is named as it stands.
+#[test]
+fn an_export_without_its_form_is_that_of_the_person_that_it_names() {
+    let formless = export(OF_19).replace("\"form\":2,", "");
+    let own = taken("19", (&[], None), &formless).unwrap();
+    assert_eq!(own, Attribution::Named);
+    let refused = taken("20", (&[], None), &formless);
+    assert!(
+        matches!(refused, Err(VaultError::OtherPerson)),
+        "{refused:?}"
+    );
+    let fault = |export: &str| match taken("19", (&[], None), export) {
+        Err(VaultError::NoExport(fault)) => fault,
+        other => unreachable!("{export}: {other:?}"),
+    };
+    let nobody = fault(&format!(r#"{{"person":null,{ROWS}}}"#));
+    assert_eq!(nobody, ExportFault::NoPerson);
+    let null = fault(&format!(r#"{{"form":null,{ROWS}}}"#));
+    assert_eq!(null, ExportFault::Form("null".to_owned()));
+}
+
 #[test]
 fn of_several_documents_each_names_the_person() {
     let earlier = format!("{{{ROWS}}}");
