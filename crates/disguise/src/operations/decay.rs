@@ -309,7 +309,7 @@ fn chosen<D: Database>(
     let (catalog, live) = open.application.described()?;
     let (table, id) = (&live.pseudo.table, &live.pseudo.id);
     let users = live.table(table).ok_or(Error::NotInstalled)?;
-    let wrong = |what: String| SpecError::new("the condition of inactivity", what);
+    let wrong = |what: String| SpecError::of_inactivity(what);
     let tenancy = &open.database.tenancy;
     let given = request.spec.given(&request.parameters)?;
     let scope = Scope::new(dialect, catalog, (&given, tenancy), table);

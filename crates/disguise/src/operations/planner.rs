@@ -76,7 +76,7 @@ impl<D: Database> Planner<'_, D> {
         let dialect = self.open.database.dialect();
         let is_unheld = |it: &Value| matches!(it, Value::Text(text) if dialect.refuses_text(text));
         if let Some((name, _)) = named.iter().find(|(_, it)| is_unheld(it)) {
-            return Err(SpecError::new(format!("parameter {name}"), UNHELD).into());
+            return Err(SpecError::of_parameter(name, UNHELD).into());
         }
         let context = PlanContext {
             dialect,

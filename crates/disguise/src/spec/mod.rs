@@ -117,7 +117,7 @@ impl Spec {
                     given.insert(name.clone(), Value::Text(default.clone()));
                 }
                 (false, None) => {
-                    return Err(SpecError::new(format!("parameter {name}"), "is not given"));
+                    return Err(SpecError::of_parameter(name, "is not given"));
                 }
                 (true, _) => {}
             }
@@ -165,7 +165,7 @@ impl Spec {
             some => some.join(", "),
         };
         let what = format!("is not in the specification, whose parameters are: {has}");
-        Err(SpecError::new(format!("parameter {unknown}"), what))
+        Err(SpecError::of_parameter(unknown, what))
     }
 }
 

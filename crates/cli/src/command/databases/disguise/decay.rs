@@ -116,7 +116,14 @@ fn pages(
         } else {
             engine.decay().apply(&request)
         };
-        let page = page.map_err(unfit(&args.spec.spec))?;
+        let page = page.map_err(|error| match error {
+            Error::Spec(error) if args.inactive.is_some() && error.is_of_inactivity() => {
+                Failure::new("--inactive does not fit the database")
+                    .because(error)
+                    .remedy("correct the condition; nobody was disguised")
+            }
+            error => unfit(&args.spec.spec)(error),
+        })?;
         form.add(&page);
         let Some(next) = page.next else {
             return Ok(form);

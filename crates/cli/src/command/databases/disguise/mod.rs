@@ -177,6 +177,11 @@ fn in_file(path: &Path) -> Failure {
 fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
     move |error| {
         match error {
+        Error::Spec(error) if error.is_of_parameter() => {
+            Failure::new(format!("the parameters do not fit {}", path.display()))
+                .because(error)
+                .remedy("give the values of its parameters with --set NAME=VALUE")
+        }
         Error::Spec(error) => {
             Failure::new(format!("{} does not fit the database", path.display()))
                 .because(error)
