@@ -22,6 +22,12 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
     let sweep = ["disguise", "sweep", "--log", "audit"];
     let swept = place.json(&sweep, 0);
     assert_eq!(swept["applied"].as_array().unwrap().len(), 0);
+    // A second one would hide again who came back after the first.
+    let (_, stderr) = place.run(&[&APPLY[..], &["--grace", "1d"]].concat(), 1);
+    assert!(
+        stderr.contains(&id) && stderr.contains("cancel"),
+        "{stderr}"
+    );
     let cancel = ["disguise", "cancel", "--id", &id, "--log", "audit"];
     place.run(&cancel, 0);
     let (_, stderr) = place.run(&cancel, 1);
@@ -55,6 +61,58 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
         "soon",
     ];
     place.run(&wrong, 2);
+}
+
+/// Somebody asked for a grace period, left at once and came back: the next sweep hid them again, named
+/// nowhere. What waits ends with the disguise at once, by name, and a reveal names what waits still.
+#[test]
+fn what_waits_ends_with_a_disguise_at_once_and_is_named_after_a_reveal() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = |more: &[&str]| place.json(&[&APPLY[..], more].concat(), 0);
+    for more in [&[][..], &["--chunk-rows", "1"][..]] {
+        let waits = apply(&["--grace", "0s"])["id"].clone();
+        let applied = apply(more);
+        assert_eq!(applied["ended"][0], waits, "{applied}");
+        let id = applied["id"].as_str().unwrap();
+        let reveal = ["disguise", "reveal", "--id", id, "--user", "19"];
+        let reveal = [&reveal[..], &["--credential", "19.pw", "--log", "audit"]].concat();
+        let (_, stderr) = place.run(&reveal, 0);
+        assert!(!stderr.contains("scheduled"), "{stderr}");
+        let swept = place.json(&["disguise", "sweep", "--log", "audit"], 0);
+        assert_eq!(swept["applied"].as_array().unwrap().len(), 0);
+        assert_eq!(place.rows(), before);
+    }
+    let applied = apply(&[])["id"].as_str().unwrap().to_owned();
+    let reveal = ["disguise", "reveal", "--id", &applied, "--user", "19"];
+    let reveal = [&reveal[..], &["--credential", "19.pw", "--log", "audit"]].concat();
+    place.run(&reveal, 0);
+    let waits = apply(&["--grace", "9d"])["id"].as_str().unwrap().to_owned();
+    let (_, stderr) = place.run(&reveal, 0);
+    let advice = format!("probity disguise cancel --id {waits}");
+    assert!(stderr.contains(&advice), "{stderr}");
+}
+
+/// A fault of the command line was said to be one of the specification, which was to be corrected.
+#[test]
+fn a_fault_of_a_parameter_or_of_a_condition_is_not_one_of_the_specification() {
+    let place = prepared();
+    let decay = [
+        "disguise",
+        "decay",
+        "--spec",
+        "leave.toml",
+        "--log",
+        "audit",
+    ];
+    let of = [&decay[..], &["--inactive", "people.nope > 20"]].concat();
+    let (_, stderr) = place.run(&of, 1);
+    assert!(stderr.contains("--inactive does not fit"), "{stderr}");
+    let (_, stderr) = place.run(&[&APPLY[..], &["--set", "topc=dogs"]].concat(), 1);
+    assert!(
+        stderr.contains("the parameters do not fit") && stderr.contains("--set"),
+        "{stderr}"
+    );
 }
 
 #[test]

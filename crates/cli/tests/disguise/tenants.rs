@@ -85,4 +85,29 @@ fn a_person_of_one_tenant_leaves_and_the_same_id_of_another_stays() {
     // Hexadecimal digits spell neither name.
     let named = ["acme", "bolt"].iter().any(|name| entries.contains(name));
     assert!(!named && entries.contains("tenant"), "{entries}");
+    drop(database);
+    replayed_by_tenant(&place, &apply);
+}
+
+/// A replay is that of one tenant, and says what others have missed.
+fn replayed_by_tenant(place: &Place, apply: &[&str]) {
+    let of = |tenant: &str, args: &[&str]| {
+        let tenant = ["--tenant", tenant];
+        place.run(&[&["disguise"], args, &tenant[..]].concat(), 0)
+    };
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    for tenant in ["acme", "bolt"] {
+        of(tenant, apply);
+    }
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    let replay = ["replay", "--spec", "leave.toml", "--log", "audit"];
+    of("bolt", &replay);
+    let (stdout, _) = of("bolt", &replay);
+    assert!(
+        stdout.contains("tenant bolt lacks nothing")
+            && stdout.contains("other tenants have missed 1 operation:"),
+        "{stdout}"
+    );
+    let (stdout, _) = of("acme", &replay);
+    assert!(!stdout.contains("other tenants"), "{stdout}");
 }

@@ -28,7 +28,7 @@ use crate::transaction::context::ApplyContext;
 use crate::transaction::intent::{self, Intent, PLAN_BYTES};
 use crate::transaction::once::{Names, Once};
 use crate::transaction::payload::Payload;
-use crate::transaction::scheduled::Order;
+use crate::transaction::scheduled::{self, Order};
 use crate::transaction::transactions::Transactions;
 
 /// The most rows that a chunk touches, by default.
@@ -176,7 +176,12 @@ impl<D: Database> Chunks<'_, D> {
         };
         intent::put(&mut self.transactions.database, id, &intent)?;
         let key = intent.public_key.as_ref();
-        let payload = Payload::new().described(&context.salt, request, key);
+        let mut ended = Vec::new();
+        if context.has_scheduled {
+            ended = scheduled::end_like(&mut self.transactions.database, request, key)?;
+        }
+        let payload = Payload::new().ending(&ended);
+        let payload = payload.described(&context.salt, request, key);
         self.transactions.done(asked, payload)?;
         Ok(Begun::Noted)
     }
@@ -409,15 +414,8 @@ impl<D: Database> Chunks<'_, D> {
         &mut self,
         request: &ApplyRequest<'_>,
     ) -> Result<Option<DisguiseId>, Error> {
-        self.transactions.transaction(|open| {
-            for id in intent::list(&mut open.database)? {
-                let found = intent::find(&mut open.database, id)?;
-                if found.is_some_and(|intent| intent.order.is_like(request)) {
-                    return Ok(Some(id));
-                }
-            }
-            Ok(None)
-        })
+        self.transactions
+            .transaction(|open| intent::like(&mut open.database, request))
     }
 
     /// Checks, before anything is changed, that records can be kept for everybody who is meant, and

@@ -21,6 +21,7 @@ use crate::records::section::PrincipalKind;
 use crate::transaction::audit::{OperationRequest, written};
 use crate::transaction::context::ApplyContext;
 use crate::transaction::payload::Payload;
+use crate::transaction::scheduled;
 use crate::transaction::transactions::Transactions;
 
 /// The rows that are surveyed together.
@@ -82,9 +83,13 @@ impl<D: Database> Disguiser<'_, D> {
             away: None,
             most: None,
         };
-        let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
-        let payload = Payload::of_applied(&applied);
-        let payload = payload.described(&context.salt, request, public_key.as_ref());
+        let (mut applied, public_key) = self.disguise_all(context, meant, &steps)?;
+        let key = public_key.as_ref();
+        if context.has_scheduled {
+            applied.ended = scheduled::end_like(&mut self.open.database, request, key)?;
+        }
+        let payload = Payload::of_applied(&applied).ending(&applied.ended);
+        let payload = payload.described(&context.salt, request, key);
         Ok((applied, payload))
     }
 

@@ -11,7 +11,9 @@ use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_lives::WAITS;
 use super::replay_obstacles::{Ending, Ground, end, ending};
-use super::separate::{SEPARATE, database_names, had_of, is_unsaid, note_log_of};
+use super::separate::{
+    SEPARATE, database_names, had_of, is_of_other_tenant, is_unsaid, note_log_of,
+};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
@@ -25,6 +27,7 @@ use crate::records::section::PrincipalKind;
 use crate::records::{chunk_note, forgotten, name, registry, settings};
 use crate::spec::Spec;
 use crate::transaction::audit::OperationRequest;
+use crate::transaction::history::lacked_by_tenants;
 use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order};
@@ -195,6 +198,18 @@ impl<D: Database> Missed<'_, D> {
         })
     }
 
+    /// Returns the number of operations that other tenants of the database have missed: each has a replay of its own.
+    ///
+    /// # Errors
+    /// Those of [`Missed::list`].
+    pub fn of_other_tenants(&mut self, told: &[LoggedOperation]) -> Result<usize, Error> {
+        self.transactions.refresh()?;
+        self.transactions.transaction(|open| {
+            let had = had_of(open, told)?.into_iter().map(|it| it.id).collect();
+            Ok(lacked_by_tenants(told, is_of_other_tenant(open)?, &had))
+        })
+    }
+
     /// Does again what the database has missed, oldest first, each operation in a transaction of its own: what is cut
     /// short anywhere is finished by the next replay.
     ///
@@ -296,6 +311,11 @@ impl<D: Database> Missed<'_, D> {
                 ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
                         unschedule(&mut open.database, id)?;
+                    }
+                }
+                ReplayAction::Unschedule(ids) => {
+                    for id in ids {
+                        unschedule(&mut open.database, *id)?;
                     }
                 }
                 ReplayAction::Register(user, key) => {

@@ -26,6 +26,7 @@ mod preview;
 mod redescribed;
 mod replay_action;
 mod replay_decision;
+mod replay_ended;
 mod replay_forget;
 mod replay_keys;
 mod replay_lives;

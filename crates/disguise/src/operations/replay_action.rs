@@ -29,6 +29,8 @@ pub(super) enum ReplayAction<'a> {
         due: Timestamp,
     },
     Cancel(Ends),
+    /// Nothing of a disguise is hidden any more; these do not wait any more either.
+    Unschedule(BTreeSet<DisguiseId>),
     /// Ends the disguises in chunks that a reveal ended. The rest of the reveal needs the
     /// credential.
     Reveal(Ends),

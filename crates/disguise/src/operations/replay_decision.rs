@@ -114,10 +114,7 @@ impl<'a> Replay<'a> {
         };
         let new = done.iter().filter(is_new);
         missing.extend(new.map(|(it, _)| (*it).clone()));
-        // Replays did what others tell of, and what was only read leaves nothing to do.
-        let changes =
-            |it: &LoggedOperation| !matches!(&*it.action, operation::REPLAY | "disguise.export");
-        missing.retain(changes);
+        missing.retain(LoggedOperation::leaves_to_do);
         let people = if missing.is_empty() {
             BTreeMap::new()
         } else {
@@ -178,6 +175,9 @@ impl<'a> Replay<'a> {
         if told.is_put_back {
             return self.forget_again(told);
         }
+        if let Some(deed) = self.taken_back(told) {
+            return deed;
+        }
         if let Some(why) = self.passed(told) {
             return no(why);
         }
@@ -200,6 +200,7 @@ impl<'a> Replay<'a> {
         let is_begun = told.action == "disguise.begin";
         told.unread.is_some()
             || self.strange.contains(&told.id)
+            || self.taken_back(told).is_some()
             || self.passed(told).is_some()
             || is_begun && !matches!(self.fate_of_begun(told), FateOfBegun::GoesOn)
     }
@@ -252,8 +253,9 @@ impl<'a> Replay<'a> {
             "disguise.schedule" => {
                 let id = disguise(told)?;
                 let ends = |it: &&LoggedOperation| {
-                    it.key == told.key
-                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel")
+                    let is_own = it.key == told.key
+                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel");
+                    is_own || it.ends_scheduled(&told.key)
                 };
                 if self.missing.iter().any(|it| ends(&it)) {
                     return Ok(ReplayAction::Nothing);
@@ -335,7 +337,7 @@ impl<'a> Replay<'a> {
     /// Returns the action for a disguise in chunks.
     fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         match self.fate_of_begun(told) {
-            FateOfBegun::Done => Ok(ReplayAction::Nothing),
+            FateOfBegun::Done => self.unscheduled(told),
             FateOfBegun::GoesOn => self.apply_again(told),
             FateOfBegun::Ended(hidden) => Err(in_clear(hidden)),
         }
@@ -386,8 +388,8 @@ impl<'a> Replay<'a> {
         if !is_hidden && told.facts.kept == Some(0) {
             return Ok(ReplayAction::Nothing);
         }
-        let rest = "it takes the person's credential: reveal it again";
-        Ok(ReplayAction::Reveal(self.ends(told, Some(rest))?))
+        let rest = self.rest_of_reveal(told);
+        Ok(ReplayAction::Reveal(self.ends(told, rest)?))
     }
 
     /// Returns whether the database has missed, too, that a disguise in chunks was begun.

@@ -22,9 +22,12 @@ impl<'a> Replay<'a> {
     /// Returns the action for destroyed records, by their names. A reveal or a new key since the
     /// backup gave them other names, which only their owner can follow.
     pub(super) fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        // Credentials are under names that no reveal changes.
+        let has_none = told.facts.bags == Some(0);
         let renames = |it: &LoggedOperation| {
+            let is_reveal = it.action == "disguise.reveal" && !it.reveals_no_row();
             it.action == "disguise.key"
-                || it.action == "disguise.reveal" && !it.reveals_no_row()
+                || is_reveal && !(has_none && self.needs_no_reveal(it))
                 || it.action == "disguise.forget" && it.facts.links_kept
         };
         if self.lacks_before(told, renames) {

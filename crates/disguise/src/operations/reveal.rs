@@ -13,7 +13,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::reveal::{Inputs, RevealRequest, Revealed, Revealer};
 use crate::execute::update::Updates;
-use crate::records::chunk_note::ChunkNote;
+use crate::records::chunk_note::{ChunkNote, Marked};
 use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::records::hold::Held;
@@ -24,6 +24,7 @@ use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
 use crate::transaction::intent::{self, Intent};
 use crate::transaction::payload::Payload;
+use crate::transaction::scheduled;
 use crate::transaction::transactions::Transactions;
 
 /// A disguise that hides something of a person.
@@ -135,6 +136,7 @@ impl<D: Database> Reveal<'_, D> {
             intent,
             registered,
             has_decayed,
+            has_scheduled,
         } = RevealContext::read(&mut self.open.database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
         let claim = Claim {
@@ -150,10 +152,7 @@ impl<D: Database> Reveal<'_, D> {
         {
             return self.declined(request, asked, (intent, &holder));
         }
-        let marked = match whose {
-            Some(Whose::Everybody) => holder.marked(&mut self.open.database)?,
-            Some(Whose::User(_)) | None => Vec::new(),
-        };
+        let marked = self.marked(whose.as_ref(), &holder)?;
         let ended = self.ended(&salt, (user, reach), request)?;
         let is_last = !reach.hides_beside(request.id);
         let (catalog, live) = self.open.application.described()?;
@@ -178,12 +177,15 @@ impl<D: Database> Reveal<'_, D> {
             room: self.options.reveal_bytes,
             ended,
         });
-        let (revealed, destroyed) = work.run(request.id)?;
+        let (mut revealed, destroyed) = work.run(request.id)?;
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
         leave_out(&mut self.open.database, request.id, whose, &marked, mark)?;
         if has_decayed && is_last && revealed.found && revealed.is_complete() {
             decay::forget_state(self.open, user)?;
+        }
+        if has_scheduled {
+            self.end_due(&mut revealed, &holder, request.time)?;
         }
         let destroyed = name::records(&salt, &destroyed);
         self.open
@@ -223,6 +225,29 @@ impl<D: Database> Reveal<'_, D> {
         };
         self.open.done(asked, payload(&revealed, holder))?;
         Ok(revealed)
+    }
+
+    /// Returns the names under which a disguise of everybody in chunks is to leave the holder out.
+    fn marked(&mut self, whose: Option<&Whose>, holder: &Holder) -> Result<Vec<Marked>, Error> {
+        match whose {
+            Some(Whose::Everybody) => holder.marked(&mut self.open.database),
+            Some(Whose::User(_)) | None => Ok(Vec::new()),
+        }
+    }
+
+    /// Ends what was due while the account of the person was away: applied now, it would hide somebody who has just come back.
+    fn end_due(
+        &mut self,
+        revealed: &mut Revealed,
+        holder: &Holder,
+        time: Timestamp,
+    ) -> Result<(), Error> {
+        let users = &self.open.application.pseudo().table;
+        if revealed.restored.get(users).is_some_and(|rows| *rows > 0) {
+            let key = holder.public();
+            revealed.ended = scheduled::end_due(&mut self.open.database, key, time)?;
+        }
+        Ok(())
     }
 
     /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back. Refuses where that is asked for.
@@ -271,6 +296,7 @@ fn payload(revealed: &Revealed, holder: &Holder) -> Payload {
         .counting("deleted", &revealed.deleted)
         .counting("retained", &revealed.retained)
         .with("kept", revealed.kept.len())
+        .ending(&revealed.ended)
 }
 
 /// The disguises that hide something of whoever reaches this, the oldest first.

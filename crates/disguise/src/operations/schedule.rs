@@ -6,7 +6,9 @@ use super::disguiser::Disguiser;
 use super::options::Options;
 use super::unregister::{Rowless, rowless};
 use crate::crypto::random;
+use crate::crypto::suite::PublicKey;
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
@@ -51,7 +53,8 @@ impl<D: Database> Schedule<'_, D> {
     /// schedule belongs to the person alone: a later holder of the same id is left alone.
     ///
     /// # Errors
-    /// Those of [`Engine::apply`](crate::Engine::apply) now, and [`Error::Value`] with a credential, which is not stored.
+    /// Those of [`Engine::apply`](crate::Engine::apply) now, and [`Error::Value`] with a credential, which is not stored, and
+    /// while another one waits or goes on that hides the same: [`Schedule::like`], [`Chunks::unfinished_like`](crate::Chunks::unfinished_like).
     pub fn add(&mut self, request: &ApplyRequest<'_>, due: Timestamp) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
@@ -75,6 +78,7 @@ impl<D: Database> Schedule<'_, D> {
             let steps = disguiser.steps(request, owners.as_deref())?;
             disguiser.planner().refuse_left_behind(&steps, user)?;
             disguiser.refuse_stakes(&context, (id, request), owners.as_deref())?;
+            refuse_like(&mut open.database, request, key.as_ref())?;
             let payload = Payload::new().with("due", due.nanoseconds());
             let payload = payload.described(&context.salt, request, key.as_ref());
             let order = Order::of(request).bound_to(key);
@@ -82,6 +86,21 @@ impl<D: Database> Schedule<'_, D> {
             open.done(&asked, payload)
         })?;
         Ok(id)
+    }
+
+    /// The disguises that wait for the same person with the same specification and parameters: another one is not scheduled,
+    /// and they end when one is applied or begun.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn like(&mut self, request: &ApplyRequest<'_>) -> Result<Vec<DisguiseId>, Error> {
+        let user = request.user.as_ref();
+        let options = self.options;
+        self.transactions.transaction(|open| {
+            let context = Disguiser { open, options }.context(user)?;
+            let key = user.and_then(|user| context.key_of(user));
+            scheduled::like(&mut open.database, request, key)
+        })
     }
 
     /// Stops a scheduled disguise, or one in chunks: what is done of that stays hidden, and can be revealed as if it were all.
@@ -210,5 +229,27 @@ impl<D: Database> Schedule<'_, D> {
             }
             Ok(over.count())
         })
+    }
+}
+
+/// Refuses a second disguise of the same while one waits or goes on: it would hide a person again who came
+/// back after the first.
+fn refuse_like(
+    database: &mut dyn TenantConnection,
+    request: &ApplyRequest<'_>,
+    key: Option<&PublicKey>,
+) -> Result<(), Error> {
+    let waiting = scheduled::like(database, request, key)?;
+    let state = match waiting.first() {
+        Some(id) => Some((*id, "is scheduled")),
+        None => intent::like(database, request)?.map(|id| (id, "goes on in chunks")),
+    };
+    match state {
+        None => Ok(()),
+        Some((id, state)) => Err(Error::Value {
+            what: format!(
+                "disguise {id}, with the same specification for the same, {state} already, and a second one would hide again who came back after it: cancel that one first, if this is to take its place"
+            ),
+        }),
     }
 }

@@ -4,7 +4,7 @@ use probity_format::Timestamp;
 
 use super::engine::Engine;
 use crate::database::Database;
-use crate::database::tenant::salt_of;
+use crate::database::tenant::{TAG_BYTES, salt_of};
 use crate::error::Error;
 use crate::records::identity::{self, Identity};
 use crate::records::subject::LogNames;
@@ -111,6 +111,20 @@ pub(super) fn has_log<D: Database>(open: &mut Transactions<D>) -> Result<bool, E
 pub(super) fn is_unsaid<D: Database>(open: &mut Transactions<D>) -> Result<bool, Error> {
     let (told, _log) = known(open)?;
     Ok(told.is_unsaid())
+}
+
+/// Returns whether operations of a log are of other tenants of the database than the present one, each by
+/// its tag.
+pub(super) fn is_of_other_tenant<D: Database>(
+    open: &mut Transactions<D>,
+) -> Result<impl Fn(&LoggedOperation) -> bool + use<D>, Error> {
+    let (told, _log) = known(open)?;
+    let own = open.database.tenancy.tag().to_vec();
+    Ok(move |it: &LoggedOperation| {
+        let name = |tag: [u8; TAG_BYTES]| told.name(&salt_of(&told.salt, &tag));
+        let tag = it.tag().filter(|tag| tag.as_slice() != own);
+        tag.is_some_and(|tag| it.is_of(&name(tag)))
+    })
 }
 
 /// Returns the operations of a log that the database has, of all tenants. Refuses a database that has some which the log tells

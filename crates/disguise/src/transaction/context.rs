@@ -12,7 +12,9 @@ use crate::records::registry::{Registered, damaged, named, registration};
 use crate::records::section::PrincipalKind;
 use crate::records::settings::{SALT, SALT_MARKS, UPDATES, refuse_other_salt};
 use crate::records::shape::SHAPES;
-use crate::records::tables::{DECAYED, HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
+use crate::records::tables::{
+    DECAYED, HOLDS, INTENTS, PRINCIPALS, SCHEDULED, SETTINGS, bytes, uninstalled,
+};
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
 
@@ -25,6 +27,7 @@ const ROW: i64 = 4;
 const SALT_MARKED: i64 = 5;
 const SHAPE: i64 = 6;
 const DECAY: i64 = 7;
+const WAIT: i64 = 8;
 
 /// A disguise stands on this.
 pub(crate) struct ApplyContext {
@@ -37,6 +40,8 @@ pub(crate) struct ApplyContext {
     pub(crate) registered: Registered,
     /// True if the users table has a row of that user.
     pub(crate) has_row: bool,
+    /// Disguises wait for the end of a grace period, of this user or of others.
+    pub(crate) has_scheduled: bool,
 }
 
 impl ApplyContext {
@@ -51,6 +56,7 @@ impl ApplyContext {
             &format!("SELECT {HOLD}, held, held, 0 FROM {HOLDS}{}", own.sql),
             &own.parameters,
         );
+        question.ask_scheduled(database);
         if let Some(user) = user {
             question.ask_registration(database, user);
             question.ask_row(database, user, users);
@@ -68,6 +74,7 @@ impl ApplyContext {
             held: Held::of(answer.held),
             registered,
             has_row: answer.has_row,
+            has_scheduled: answer.has_scheduled,
         })
     }
 
@@ -120,6 +127,8 @@ pub(crate) struct RevealContext {
     pub(crate) registered: Option<PublicKey>,
     /// A decay was applied to somebody.
     pub(crate) has_decayed: bool,
+    /// Disguises wait for the end of a grace period, of this user or of others.
+    pub(crate) has_scheduled: bool,
 }
 
 impl RevealContext {
@@ -134,6 +143,7 @@ impl RevealContext {
         let sql = format!("SELECT {INTENT}, id, what, 0 FROM {INTENTS} WHERE id = ?");
         question.ask(&sql, &[key]);
         question.ask_decayed();
+        question.ask_scheduled(database);
         let mut answer = question.put(database)?;
         let intent = answer.intent.as_deref().map(Intent::decode);
         Ok(Self {
@@ -145,6 +155,7 @@ impl RevealContext {
                 None => None,
             },
             has_decayed: answer.has_decayed,
+            has_scheduled: answer.has_scheduled,
         })
     }
 }
@@ -156,6 +167,10 @@ struct Question {
 }
 
 /// The rows of the answer, by the query that asked for them.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "answers to several questions, each by itself"
+)]
 #[derive(Default)]
 struct Answer {
     settings: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -165,6 +180,7 @@ struct Answer {
     registrations: Vec<(Vec<u8>, i64)>,
     intent: Option<Vec<u8>>,
     has_row: bool,
+    has_scheduled: bool,
     has_decayed: bool,
 }
 
@@ -222,6 +238,18 @@ impl Question {
         self.ask(&sql, &parameters);
     }
 
+    /// Asks whether anything waits for the end of a grace period.
+    fn ask_scheduled(&mut self, database: &dyn TenantConnection) {
+        let mut own = database.tenancy().among_keys("WHERE");
+        let sql = format!(
+            "SELECT {WAIT}, name, value, 0 FROM {SETTINGS} WHERE name = ? AND EXISTS (SELECT 1 FROM {SCHEDULED}{})",
+            own.sql
+        );
+        let mut parameters = vec![bytes(SALT)];
+        parameters.append(&mut own.parameters);
+        self.ask(&sql, &parameters);
+    }
+
     fn put(&self, database: &mut dyn TenantConnection) -> Result<Answer, Error> {
         let rows = database.query(&self.sql, &self.parameters);
         let mut answer = Answer::default();
@@ -246,6 +274,7 @@ impl Question {
                 REGISTRATION => answer.registrations.push((value, number)),
                 ROW => answer.has_row = true,
                 DECAY => answer.has_decayed = true,
+                WAIT => answer.has_scheduled = true,
                 INTENT => answer.intent = Some(value),
                 _ => return Err(Error::Forged),
             }

@@ -65,6 +65,26 @@ pub(crate) fn history<'a>(
     Ok(compared(&own.collect::<Vec<_>>(), there))
 }
 
+/// Returns the number of operations that the database lacks of those `meant`, which are of tenants; `had`
+/// are the operations that it has.
+pub(crate) fn lacked_by_tenants(
+    told: &[LoggedOperation],
+    meant: impl Fn(&LoggedOperation) -> bool,
+    had: &BTreeSet<OperationId>,
+) -> usize {
+    let mut tenants: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for it in committed(told).filter(|it| it.it.unread.is_none() && meant(it.it)) {
+        let is_known = had.contains(&it.it.id);
+        let own = tenants.entry(it.it.tag()).or_default();
+        own.push((it, Some(is_known)));
+    }
+    let lacks = |own: &Vec<_>| {
+        let missing = compared(own, &BTreeSet::new()).missing;
+        missing.iter().filter(|it| it.leaves_to_do()).count()
+    };
+    tenants.values().map(lacks).sum()
+}
+
 /// An operation that was told of as done and not taken back.
 #[derive(Clone, Copy)]
 struct Committed<'a> {

@@ -10,7 +10,7 @@ use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::error::{DisguiseId, Error};
-use crate::execute::apply::Applied;
+use crate::execute::apply::{Applied, ApplyRequest};
 use crate::plan::place::Place;
 use crate::records::chunk_note::{ChunkNotes, Rekeyed};
 use crate::records::registry::named;
@@ -90,6 +90,7 @@ impl Intent {
             pseudoprincipals: self.pseudoprincipals,
             under_placeholders: self.under_placeholders.clone(),
             of_nobody: self.of_nobody.clone(),
+            ended: Vec::new(),
         }
     }
 
@@ -327,6 +328,19 @@ pub(crate) fn list(database: &mut dyn TenantConnection) -> Result<Vec<DisguiseId
             .ok_or(Error::Forged)
     })
     .collect()
+}
+
+/// Returns a disguise that was begun for the same as `request` and is not done yet, if there is one.
+pub(crate) fn like(
+    database: &mut dyn TenantConnection,
+    request: &ApplyRequest<'_>,
+) -> Result<Option<DisguiseId>, Error> {
+    for id in list(database)? {
+        if find(database, id)?.is_some_and(|intent| intent.order.is_like(request)) {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ pub(crate) struct LoggedFacts {
     /// Disguises in chunks in progress that were ended for the person, or left them out from then
     /// on.
     pub(crate) chunks: Option<Vec<String>>,
+    /// Disguises that waited for the end of a grace period and were ended with it.
+    pub(crate) scheduled: Option<Vec<String>>,
     /// The ids of the chunks that were done of disguises, by the disguise.
     pub(crate) chunk_ids: BTreeMap<String, String>,
     /// The numbers of rows that were hidden or came back, by the table.

@@ -191,6 +191,12 @@ impl LoggedOperation {
         self.action == "disguise.begin" || self.makes_whole()
     }
 
+    /// Returns whether a scheduled disguise ended with it, because it hid the same or its person came back.
+    pub(crate) fn ends_scheduled(&self, id: &str) -> bool {
+        let mut ended = self.facts.scheduled.iter().flatten();
+        (self.makes_part() || self.action == "disguise.reveal") && ended.any(|it| it == id)
+    }
+
     /// Returns whether it is a reveal that left all rows and records as they were. It may have ended a
     /// disguise in chunks.
     pub(crate) fn reveals_no_row(&self) -> bool {
@@ -202,6 +208,12 @@ impl LoggedOperation {
     /// programs before where it found nothing there.
     pub(crate) fn found_nothing(&self) -> bool {
         self.reveals_no_row() && self.facts.destroyed.is_some()
+    }
+
+    /// Returns whether something may be left to do where it was missed: replays did what others tell of, and
+    /// what was only read leaves nothing.
+    pub(crate) fn leaves_to_do(&self) -> bool {
+        !matches!(&*self.action, REPLAY | "disguise.export")
     }
 
     /// Returns whether it is a replay that did `it` again.

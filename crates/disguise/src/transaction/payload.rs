@@ -75,6 +75,16 @@ impl Payload {
         self.with("chunk_ids", done)
     }
 
+    /// Returns the payload with the disguises that waited for the end of a grace period and were ended, if
+    /// any were.
+    pub(crate) fn ending(self, scheduled: &[DisguiseId]) -> Self {
+        if scheduled.is_empty() {
+            return self;
+        }
+        let ids: Vec<String> = scheduled.iter().map(ToString::to_string).collect();
+        self.with("scheduled", ids)
+    }
+
     /// Returns the payload with everything that a replay of `request` needs; none of it names a
     /// person.
     pub(crate) fn described(

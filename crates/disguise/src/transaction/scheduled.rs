@@ -253,6 +253,63 @@ pub(crate) fn end(
     Ok(ended)
 }
 
+/// Returns the disguises that wait for the same person as `request`, with the same specification and
+/// parameters. One that names another key than `key` is that of another holder of the id.
+pub(crate) fn like(
+    database: &mut dyn TenantConnection,
+    request: &ApplyRequest<'_>,
+    key: Option<&PublicKey>,
+) -> Result<Vec<DisguiseId>, Error> {
+    let mut like = Vec::new();
+    for version in [KEYLESS_VERSION, KEYED_VERSION] {
+        let mut start = vec![version];
+        put_bytes(&mut start, request.spec.text.as_bytes());
+        request
+            .user
+            .as_ref()
+            .unwrap_or(&Value::Null)
+            .encode(&mut start);
+        for (it, what) in stored_as(database, Some(start))? {
+            let order = Order::decode(&what)?;
+            let is_theirs = order.key().is_none_or(|named| Some(named) == key);
+            if is_theirs && order.is_like(request) {
+                like.push(it.id);
+            }
+        }
+    }
+    Ok(like)
+}
+
+/// Ends the disguises that wait for the same as `request`, and returns their handles: applied later, they
+/// would hide a person again who came back.
+pub(crate) fn end_like(
+    database: &mut dyn TenantConnection,
+    request: &ApplyRequest<'_>,
+    key: Option<&PublicKey>,
+) -> Result<Vec<DisguiseId>, Error> {
+    let ended = like(database, request, key)?;
+    for id in &ended {
+        take(database, *id)?;
+    }
+    Ok(ended)
+}
+
+/// Ends the disguises of the person with this key that were due by `time`, and returns their handles.
+pub(crate) fn end_due(
+    database: &mut dyn TenantConnection,
+    key: &PublicKey,
+    time: Timestamp,
+) -> Result<Vec<DisguiseId>, Error> {
+    let mut ended = Vec::new();
+    for (it, what) in stored(database)? {
+        if it.is_due(time) && Order::decode(&what)?.key() == Some(key) {
+            take(database, it.id)?;
+            ended.push(it.id);
+        }
+    }
+    Ok(ended)
+}
+
 /// Moves the disguises of a person to a new key.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
@@ -271,7 +328,21 @@ pub(crate) fn change_key(
 
 /// Returns all scheduled disguises, the next first, each with its order.
 fn stored(database: &mut dyn TenantConnection) -> Result<Vec<(Scheduled, Vec<u8>)>, Error> {
-    let own = database.tenancy().among_keys("WHERE");
+    stored_as(database, None)
+}
+
+/// Returns the scheduled disguises whose orders begin with these bytes, or all.
+fn stored_as(
+    database: &mut dyn TenantConnection,
+    start: Option<Vec<u8>>,
+) -> Result<Vec<(Scheduled, Vec<u8>)>, Error> {
+    let mut own = database.tenancy().among_keys("WHERE");
+    if let Some(start) = start {
+        let word = if own.sql.is_empty() { "WHERE" } else { "AND" };
+        let bytes = start.len();
+        own.sql = format!("{} {word} SUBSTR(what, 1, {bytes}) = ?", own.sql);
+        own.parameters.push(Value::Bytes(start));
+    }
     let sql = format!(
         "SELECT id, due, what FROM {SCHEDULED}{} ORDER BY due, id",
         own.sql

@@ -73,14 +73,15 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_that_was_changed_before_or_aft
         };
         let due = Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
         station.forum.engine.schedule().add(&request, due).unwrap();
-        request.user = None;
+        let other = edna(ANON);
+        (request.user, request.spec) = (None, &other);
         station.forum.engine.schedule().add(&request, due).unwrap();
         station.apply(BLANK, None);
         if !comes_first {
             change(&mut station, with_key, new);
         }
         station.restore();
-        let specs = [edna(GDPR), spec.clone()];
+        let specs = [edna(GDPR), spec.clone(), other.clone()];
         for really in [false, true] {
             let missed = station.replay_or_look(&specs, &[], really);
             let held_back: Vec<&str> = missed.iter().map(why).collect();

@@ -53,6 +53,13 @@ macro_rules! for_every_claim {
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_second_replay_hides_nobody_who_came_back
+            what_was_taken_back_before_its_end_is_not_hidden_after_it
+            what_was_taken_back_in_part_is_named_after_its_end
+            what_one_of_everybody_took_back_is_not_hidden_after_its_end
+            who_forgot_everything_after_coming_back_is_not_hidden_again
+            what_waits_ends_with_a_disguise_of_the_same
+            two_that_waited_for_the_same_are_applied_once
+            what_was_due_while_the_account_was_away_ends_with_its_return
             a_missed_hold_ends_once_it_is_placed_again
             a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted

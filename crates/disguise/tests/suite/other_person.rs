@@ -176,7 +176,8 @@ pub(crate) fn chunks_and_orders_follow_their_person_to_a_new_key() {
     let mut member = ann();
     let before = member.rows(TABLES);
     let going_on = begun(&mut member);
-    let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
+    // One that is not the same goes on beside it.
+    let file = SpecFile::parse(&format!("{HEAD}{POSTS}# later\n")).unwrap();
     let waiting = member
         .engine
         .schedule()
@@ -205,7 +206,7 @@ fn later(days: i64) -> Timestamp {
 pub(crate) fn a_disguise_in_its_grace_period_leaves_a_newcomer_alone() {
     for is_registered in [false, true] {
         let mut member = ann();
-        let file = SpecFile::parse(&format!("{HEAD}{ACCOUNT}")).unwrap();
+        let file = SpecFile::parse(&format!("{HEAD}{ACCOUNT}# later\n")).unwrap();
         let waiting = member
             .engine
             .schedule()

@@ -454,9 +454,9 @@ fn everything_is_replayed_with(suite: Suite) {
         time: time(),
     };
     let due = probity_format::Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
-    let waiting = engine.schedule().add(&request, due).unwrap();
     let cancelled = engine.schedule().add(&request, due).unwrap();
     engine.schedule().cancel(cancelled, time()).unwrap();
+    let waiting = engine.schedule().add(&request, due).unwrap();
     station.restore();
     let missed = station.replay(&[edna(GDPR)], &[]);
     let (left, done) = missed.split_at(2);

@@ -278,16 +278,19 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
         .chain(&*others.borrow())
         .cloned()
         .collect();
+    let of_others = |forum: &mut Forum| forum.engine.missed().of_other_tenants(&all).unwrap();
+    assert_eq!((of_others(&mut first), of_others(&mut second)), (0, 0));
     first.sql("DELETE FROM probity_operations");
     let before = second.everything();
+    assert_eq!((of_others(&mut first), of_others(&mut second)), (1, 1));
     assert_eq!(replay(&mut first, &all, &spec), [Replayability::Done]);
+    assert_eq!((of_others(&mut first), of_others(&mut second)), (1, 0));
     assert_eq!(second.everything(), before);
 
     let everything = [first.everything(), second.everything()];
     let with = |tenant: Option<Value>| {
         let mut engine = engine_of(&first.database, Value::Null);
         engine.set_tenant(tenant);
-        let spec = Spec::from_edna_json(ANON).unwrap();
         let planned = engine.preview().plan(&spec, None, &BTreeMap::new());
         (engine.apply(&request(&spec, None, None)), planned)
     };

@@ -86,6 +86,10 @@ pub(super) struct AppliedForm {
     /// registered or has an account, so that nobody could bring them back.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     of_nobody: BTreeMap<String, u64>,
+    /// Disguises that waited for the same user with the same specification: they ended with this one, and are not applied
+    /// any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -99,6 +103,7 @@ impl AppliedForm {
             placeholders: applied.pseudoprincipals,
             under_placeholders: applied.under_placeholders,
             of_nobody: applied.of_nobody,
+            ended: applied.ended.iter().map(ToString::to_string).collect(),
             entry,
         }
     }

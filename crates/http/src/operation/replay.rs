@@ -45,6 +45,10 @@ pub(super) struct ReplayedForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     untold: Option<usize>,
+    /// The number of operations that other tenants of the database have missed: each has a replay of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    of_other_tenants: Option<usize>,
     /// Disguises that go on in chunks. How far they were the log does not say, so that the replay is not complete until they
     /// are done or ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -132,6 +136,7 @@ impl Operation for Replay {
         };
         let strangers = session.engine.missed().strangers(&operations)?;
         let untold = session.engine.missed().untold(&operations)?;
+        let of_others = session.engine.missed().of_other_tenants(&operations)?;
         let missed = if self.dry_run {
             session.engine.missed().list(&request)?
         } else {
@@ -148,6 +153,7 @@ impl Operation for Replay {
             complete: is_done && lost.is_empty() && is_known,
             of_other_databases: strangers,
             untold: (untold > 0).then_some(untold),
+            of_other_tenants: (of_others > 0).then_some(of_others),
             unfinished,
             lost,
             missed: missed.into_iter().map(MissedForm::from).collect(),

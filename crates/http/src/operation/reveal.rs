@@ -77,6 +77,9 @@ pub(super) struct RevealedForm {
     retained: BTreeMap<String, u64>,
     /// The rows, values and placeholders that stayed as they were.
     kept: Vec<KeptForm>,
+    /// Disguises that were due while the account was away: it is back, and they are not applied any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -126,6 +129,7 @@ impl RevealedForm {
             deleted: revealed.deleted,
             retained: revealed.retained,
             kept: revealed.kept.into_iter().map(KeptForm::from).collect(),
+            ended: revealed.ended.iter().map(ToString::to_string).collect(),
             entry,
         }
     }

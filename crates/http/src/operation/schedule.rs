@@ -171,6 +171,9 @@ pub(super) struct Sweep {
 pub(super) struct SweptForm {
     /// Disguises that were due.
     applied: Vec<String>,
+    /// Those that waited for the same as one that was applied, and ended with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     /// Those that were refused, and stay scheduled.
     refused: Vec<RefusedForm>,
     /// Records destroyed, because their disguise had ended.
@@ -202,8 +205,10 @@ impl SweptForm {
             id: id.to_string(),
             reason: error.with_cause(),
         };
+        let ended = swept.applied.iter().flat_map(|it| &it.ended);
         Self {
             applied: applied.chain(due).collect(),
+            ended: ended.map(ToString::to_string).collect(),
             refused: swept.refused.iter().map(refused).collect(),
             records: swept.records,
             held: swept.held,

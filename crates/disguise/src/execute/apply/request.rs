@@ -74,6 +74,9 @@ pub struct Applied {
     /// Rows and values, of a disguise of everybody, that stay as they are in each table: nobody whom
     /// they name is registered or has an account, so that nobody could bring them back.
     pub of_nobody: BTreeMap<String, u64>,
+    /// Disguises that waited for the same person with the same specification and parameters: they ended with this one, and
+    /// are not applied any more. Those that ended when a disguise in chunks began are in its entry alone.
+    pub ended: Vec<DisguiseId>,
 }
 
 impl Applied {
@@ -84,6 +87,7 @@ impl Applied {
             pseudoprincipals: 0,
             under_placeholders: BTreeMap::new(),
             of_nobody: BTreeMap::new(),
+            ended: Vec::new(),
         }
     }
 

@@ -121,6 +121,9 @@ pub struct Revealed {
     pub retained: BTreeMap<String, u64>,
     /// Rows and values that stayed disguised.
     pub kept: Vec<Kept>,
+    /// Disguises whose grace period was over while the person's account was away: it is back, and they are not applied any
+    /// more.
+    pub ended: Vec<DisguiseId>,
 }
 
 impl Revealed {

@@ -30,6 +30,8 @@ pub(super) struct AppliedForm<'a> {
     under_placeholders: &'a BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     of_nobody: &'a BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -42,6 +44,7 @@ impl<'a> AppliedForm<'a> {
             placeholders: applied.pseudoprincipals,
             under_placeholders: &applied.under_placeholders,
             of_nobody: &applied.of_nobody,
+            ended: applied.ended.iter().map(ToString::to_string).collect(),
             entry,
         }
     }
@@ -64,6 +67,8 @@ struct RevealedForm<'a> {
     deleted: &'a BTreeMap<String, u64>,
     retained: &'a BTreeMap<String, u64>,
     kept: Vec<KeptForm<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -151,7 +156,12 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
             let advice = Advice::of_apply(args, environment);
-            chunk::apply(&mut ready.engine, &request, (rows, &advice), &unfit)
+            let waiting = ready.engine.schedule().like(&request).map_err(&unfit)?;
+            let applied = chunk::apply(&mut ready.engine, &request, (rows, &advice), &unfit);
+            applied.map(|mut applied| {
+                applied.ended = waiting;
+                applied
+            })
         }
     };
     let (applied, entry, log) = recorded(ready.engine, recorder, outcome)?;
@@ -190,6 +200,11 @@ pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<()
         let rows = counted(*rows, "row or value", "rows and values");
         output.line(&format!(
             "  {table}: {rows} left as before, for nobody named there is registered or has an account"
+        ))?;
+    }
+    for id in &applied.ended {
+        output.line(&format!(
+            "  disguise {id}, scheduled for the same, has ended with this one and is not applied any more"
         ))?;
     }
     Ok(())
@@ -260,13 +275,37 @@ pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status,
         rows,
         time: SystemClock::new().now(),
     });
-    let (revealed, entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let outcome = outcome.map_err(refused).and_then(|revealed| {
+        let waiting = waiting(&mut engine, args)?;
+        Ok((revealed, waiting))
+    });
+    let ((revealed, waiting), entry, log) = recorded(engine, recorder, outcome)?;
     tell_revealed(args, &revealed, entry)?;
+    for it in waiting {
+        note(&it);
+    }
     log.after(if revealed.is_complete() {
         Status::Done
     } else {
         Status::Partial
     })
+}
+
+/// Returns a caution for each disguise that waits for the end of a grace period: the reveal leaves it.
+fn waiting(engine: &mut AnyEngine, args: &Reveal) -> Result<Vec<String>, Failure> {
+    if args.user.is_empty() {
+        return Ok(Vec::new());
+    }
+    let user = engine.user(&args.user).map_err(refused)?;
+    let all = engine.schedule().list(Some(&user)).map_err(refused)?;
+    let caution = |it: &probity_disguise::Scheduled| {
+        let due = it.due.map_or_else(|| "later".to_owned(), format_time);
+        let id = it.id;
+        format!(
+            "disguise {id} is scheduled for this user still, and hides them again when it is due, {due}; to stop it: probity disguise cancel --id {id}"
+        )
+    };
+    Ok(all.iter().map(caution).collect())
 }
 
 fn tell_revealed(
@@ -291,6 +330,7 @@ fn tell_revealed(
             deleted: &revealed.deleted,
             retained: &revealed.retained,
             kept: kept.collect(),
+            ended: revealed.ended.iter().map(ToString::to_string).collect(),
             entry,
         })?;
         return output.flush();
@@ -310,6 +350,11 @@ fn tell_revealed(
     let stay = "left under placeholders for good, as the policy says";
     print_counts(stay, &revealed.retained, &mut output)?;
     print_kept(&revealed.kept, &mut output)?;
+    for id in &revealed.ended {
+        output.line(&format!(
+            "disguise {id}, due while the account was away, has ended and is not applied any more"
+        ))?;
+    }
     print_entry(entry.as_ref(), &mut output)?;
     output.flush()
 }

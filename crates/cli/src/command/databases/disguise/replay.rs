@@ -34,6 +34,9 @@ struct ReplayedForm<'a> {
     of_other_databases: Option<usize>,
     #[serde(skip_serializing_if = "is_zero")]
     untold: usize,
+    /// The number of operations that other tenants of the database have missed.
+    #[serde(skip_serializing_if = "is_zero")]
+    of_other_tenants: usize,
     /// Disguises that go on in chunks: how far they were is not in the log.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     unfinished: &'a [String],
@@ -95,6 +98,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         unfinished: Vec::new(),
         strangers: of_others.strangers(request.told).map_err(refused)?,
         untold: of_others.untold(request.told).map_err(refused)?,
+        of_other_tenants: of_others.of_other_tenants(request.told).map_err(refused)?,
         lost: told.lost,
     };
     let (missed, entry, log) = if args.dry_run {
@@ -176,6 +180,8 @@ struct Unknown {
     unfinished: Vec<String>,
     strangers: Option<usize>,
     untold: usize,
+    /// Nothing is unknown of them: each tenant has a replay of its own.
+    of_other_tenants: usize,
     lost: Vec<LostForm>,
 }
 
@@ -203,6 +209,7 @@ fn tell(
             missed: forms,
             of_other_databases: unknown.strangers,
             untold: unknown.untold,
+            of_other_tenants: unknown.of_other_tenants,
             unfinished: &unknown.unfinished,
             lost: &unknown.lost,
             entry,
@@ -220,7 +227,17 @@ fn tell(
              separated in it, too. This is another database, or its backup is older than its first registration or its separation: restore a later one then"
         ))?;
     } else if forms.is_empty() {
-        output.line("the database lacks nothing that the log has")?;
+        let whose = match &args.database.tenant {
+            Some(tenant) => format!("tenant {tenant}"),
+            None => "the database".to_owned(),
+        };
+        output.line(&format!("{whose} lacks nothing that the log has"))?;
+    }
+    if unknown.of_other_tenants > 0 {
+        let missed = counted(unknown.of_other_tenants as u64, "operation", "operations");
+        output.line(&format!(
+            "other tenants have missed {missed}: replay for each of them, with --tenant"
+        ))?;
     }
     if unknown.untold > 0 {
         let untold = counted(unknown.untold as u64, "operation", "operations");

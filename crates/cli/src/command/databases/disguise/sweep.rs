@@ -35,6 +35,9 @@ struct CancelledForm {
 #[derive(Serialize)]
 struct SweptForm {
     applied: Vec<String>,
+    /// Disguises that waited for the same as one that was applied, and ended with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
     refused: Vec<RefusedForm>,
     records: u64,
     held: u64,
@@ -116,6 +119,12 @@ pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, F
     let (swept, entry, log) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut form = SweptForm {
         applied: swept.applied.iter().map(|it| it.id.to_string()).collect(),
+        ended: swept
+            .applied
+            .iter()
+            .flat_map(|it| &it.ended)
+            .map(ToString::to_string)
+            .collect(),
         refused: swept.refused.iter().map(RefusedForm::new).collect(),
         records: swept.records,
         held: swept.held,
@@ -153,6 +162,11 @@ fn print(dry: bool, form: &SweptForm, output: &mut Output) -> Result<(), Failure
     for id in &form.applied {
         output.line(&format!("{applied} {id}"))?;
     }
+    for id in &form.ended {
+        output.line(&format!(
+            "ended {id}, which was scheduled for the same as one that was applied"
+        ))?;
+    }
     let records = counted(form.records, "record", "records");
     output.line(&format!("{records} {destroyed}"))?;
     if form.held > 0 {
@@ -161,8 +175,9 @@ fn print(dry: bool, form: &SweptForm, output: &mut Output) -> Result<(), Failure
     }
     for it in &form.refused {
         note(&format!(
-            "{} is refused and stays scheduled: {}",
-            it.id, it.reason
+            "{id} is refused and stays scheduled: {}; to stop it: probity disguise cancel --id {id}",
+            it.reason,
+            id = it.id
         ));
     }
     print_entry(form.entry.as_ref(), output)

@@ -1,0 +1,139 @@
+//! Disguises that were taken back, and that nobody could take back once more: they have ended by the time of a replay, or
+//! their people had everything forgotten since. Made again, they would hide rows for good.
+
+use std::collections::BTreeSet;
+
+use probity_format::Timestamp;
+
+use super::replay_action::ReplayAction;
+use super::replay_decision::{Replay, disguise};
+use super::replay_lives::LastChunk;
+use crate::error::Error;
+use crate::records::day::Day;
+use crate::transaction::history::Presence;
+use crate::transaction::operation::LoggedOperation;
+
+const OF_EVERYBODY: &str = "people had taken back what it hid of them, and could not do so again: it has ended, or they had everything forgotten since. The rows of the others are in clear here: apply it anew to each of them";
+
+const ENDED_HERE: &str = "its disguise is here and has ended since: no reveal brings back what it hides, unless a hold keeps its records. A backup from before the disguise, or from after the reveal, has the rows";
+
+/// The advice for a reveal that is to be done again.
+const REVEAL_AGAIN: &str = "it takes the person's credential: reveal it again";
+
+/// The part that people had taken back of a disguise that has ended.
+enum TakenBack {
+    Nothing,
+    /// All that it hid.
+    Whole,
+    /// All but what is still hidden, for this reason.
+    Part(String),
+}
+
+impl<'a> Replay<'a> {
+    /// Returns the action for a disguise that was taken back and could not be again, or why it is not
+    /// made; nothing for another one.
+    pub(super) fn taken_back(
+        &self,
+        told: &LoggedOperation,
+    ) -> Option<Result<ReplayAction<'a>, String>> {
+        match self.part_taken_back(told) {
+            TakenBack::Nothing => None,
+            TakenBack::Whole => Some(self.unscheduled(told)),
+            TakenBack::Part(why) => Some(Err(why)),
+        }
+    }
+
+    /// Returns the action for a disguise of which nothing is hidden any more by the log: it waits no
+    /// longer either, nor does what ended with it.
+    pub(super) fn unscheduled(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let own = self.all().filter(|it| it.key == told.key);
+        let ended = own.flat_map(|it| it.facts.scheduled.iter().flatten());
+        let mut ids = BTreeSet::from([disguise(told)?]);
+        for id in ended {
+            ids.insert(id.parse().map_err(|error: Error| error.to_string())?);
+        }
+        Ok(ReplayAction::Unschedule(ids))
+    }
+
+    fn part_taken_back(&self, told: &LoggedOperation) -> TakenBack {
+        if !told.makes_part() {
+            return TakenBack::Nothing;
+        }
+        let (is_over, all) = (self.is_over(told), self.reveals_of(told));
+        let mut last = all.filter(|it| is_over || self.forgot_since(it));
+        if told.subject.is_none() {
+            return match last.next() {
+                None => TakenBack::Nothing,
+                Some(_) => TakenBack::Part(OF_EVERYBODY.to_owned()),
+            };
+        }
+        // Others may have taken back what they had a share in.
+        let Some(last) = last.filter(|it| it.subject == told.subject).last() else {
+            return TakenBack::Nothing;
+        };
+        let left = match last.facts.kept {
+            Some(0) => return TakenBack::Whole,
+            Some(kept) => format!("the {kept} rows and values that the reveal left hidden"),
+            None => "what the reveal left hidden".to_owned(),
+        };
+        let why = if is_over {
+            "it has ended"
+        } else {
+            "its person had everything forgotten since"
+        };
+        TakenBack::Part(format!(
+            "{why}, after they had taken back what it hid: made again, it would hide that for good. In clear here is {left}: remove that by hand"
+        ))
+    }
+
+    /// Returns the reveals that took something back of a disguise.
+    fn reveals_of(&self, made: &LoggedOperation) -> impl Iterator<Item = &'a LoggedOperation> {
+        let own = self.all().filter(move |it| it.key == made.key);
+        own.filter(|it| it.action == "disguise.reveal" && !it.reveals_no_row())
+    }
+
+    /// Returns whether no reveal brings back any more what a disguise would hide.
+    fn is_over(&self, made: &LoggedOperation) -> bool {
+        let end = made.facts.expires.map(Timestamp::from_nanoseconds);
+        matches!(end, Some(Ok(end)) if Day::not_before(end).is_over(self.request.time))
+    }
+
+    /// Returns whether the person of a reveal had everything forgotten after it, and may have thrown away
+    /// what opened it.
+    fn forgot_since(&self, reveal: &LoggedOperation) -> bool {
+        let mut since = self.all().skip_while(|it| it.id != reveal.id);
+        since.any(|it| {
+            let is_all = it.action == "disguise.forget" && it.key.is_empty();
+            is_all && it.subject.is_some() && it.subject == reveal.subject
+        })
+    }
+
+    /// Returns the part of a reveal that this replay cannot do, if there is one.
+    pub(super) fn rest_of_reveal(&self, told: &LoggedOperation) -> Option<&'static str> {
+        let made = || {
+            self.all()
+                .filter(|it| it.key == told.key && it.makes_part())
+        };
+        let is_final = made().any(|it| self.taken_back(it).is_some());
+        if is_final && !self.has_rows_of(&told.key) {
+            return None;
+        }
+        let is_over = is_final && made().any(|it| self.is_over(it));
+        Some(if is_over { ENDED_HERE } else { REVEAL_AGAIN })
+    }
+
+    /// Returns whether a missed reveal leaves nothing to do: its disguise is not here, and not made again.
+    pub(super) fn needs_no_reveal(&self, told: &LoggedOperation) -> bool {
+        told.action == "disguise.reveal" && self.rest_of_reveal(told).is_none()
+    }
+
+    /// Returns whether this database hid rows by a disguise, as far as the log tells.
+    fn has_rows_of(&self, id: &str) -> bool {
+        let own = self
+            .done
+            .iter()
+            .filter(|(it, _)| it.key == id && it.makes_part());
+        let mut here = own.filter(|(_, presence)| *presence == Presence::Here);
+        here.any(|(it, _)| it.makes_whole() || self.last_chunk(id) != LastChunk::None)
+    }
+}
