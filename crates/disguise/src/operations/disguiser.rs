@@ -59,7 +59,12 @@ impl<D: Database> Disguiser<'_, D> {
         let context = self.context(request.user.as_ref())?;
         self.refuse_absent(&context, request)?;
         let parts = (forgotten, earlier);
-        let (applied, payload) = self.applied_on(&context, (id, request), parts)?;
+        let (mut applied, payload) = self.applied_on(&context, (id, request), parts)?;
+        if context.has_scheduled {
+            let key = request.user.as_ref().and_then(|user| context.key_of(user));
+            applied.ended = scheduled::end_like(&mut self.open.database, request, key)?;
+        }
+        let payload = payload.ending(&applied.ended);
         self.open.done(asked, payload)?;
         Ok(applied)
     }
@@ -83,13 +88,9 @@ impl<D: Database> Disguiser<'_, D> {
             away: None,
             most: None,
         };
-        let (mut applied, public_key) = self.disguise_all(context, meant, &steps)?;
-        let key = public_key.as_ref();
-        if context.has_scheduled {
-            applied.ended = scheduled::end_like(&mut self.open.database, request, key)?;
-        }
-        let payload = Payload::of_applied(&applied).ending(&applied.ended);
-        let payload = payload.described(&context.salt, request, key);
+        let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
+        let payload = Payload::of_applied(&applied);
+        let payload = payload.described(&context.salt, request, public_key.as_ref());
         Ok((applied, payload))
     }
 

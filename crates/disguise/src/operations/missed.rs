@@ -399,6 +399,10 @@ fn apply_again<D: Database>(
         return Ok(());
     };
     unschedule(&mut open.database, *id)?;
+    // Those alone that ended with it by the log: another one may have been asked for since.
+    for ended in told.facts.scheduled.iter().flatten() {
+        unschedule(&mut open.database, ended.parse()?)?;
+    }
     let begun = intent::find(&mut open.database, *id)?;
     let earlier = begun.as_ref().map(|_begun| PreviousChunks::default());
     let mut disguiser = Disguiser { open, options };

@@ -7,7 +7,6 @@ use probity_format::Timestamp;
 
 use super::replay_action::ReplayAction;
 use super::replay_decision::{Replay, disguise};
-use super::replay_lives::LastChunk;
 use crate::error::Error;
 use crate::records::day::Day;
 use crate::transaction::history::Presence;
@@ -16,6 +15,8 @@ use crate::transaction::operation::LoggedOperation;
 const OF_EVERYBODY: &str = "people had taken back what it hid of them, and could not do so again: it has ended, or they had everything forgotten since. The rows of the others are in clear here: apply it anew to each of them";
 
 const ENDED_HERE: &str = "its disguise is here and has ended since: no reveal brings back what it hides, unless a hold keeps its records. A backup from before the disguise, or from after the reveal, has the rows";
+
+const SWEPT: &str = "its person had taken back what it hid, and records that had ended were destroyed since, which may have been its records in another life of the database. Its rows are in clear here: apply it anew where it was to stay";
 
 /// The advice for a reveal that is to be done again.
 const REVEAL_AGAIN: &str = "it takes the person's credential: reveal it again";
@@ -71,6 +72,9 @@ impl<'a> Replay<'a> {
         let Some(last) = last.filter(|it| it.subject == told.subject).last() else {
             return TakenBack::Nothing;
         };
+        if self.may_be_swept_since(last) {
+            return TakenBack::Part(SWEPT.to_owned());
+        }
         let left = match last.facts.kept {
             Some(0) => return TakenBack::Whole,
             Some(kept) => format!("the {kept} rows and values that the reveal left hidden"),
@@ -99,13 +103,25 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns whether the person of a reveal had everything forgotten after it, and may have thrown away
-    /// what opened it.
+    /// what opened it. A forgetting that destroyed records of the disguise is of a life of the database
+    /// without the reveal.
     fn forgot_since(&self, reveal: &LoggedOperation) -> bool {
+        let has_none = |it: &LoggedOperation| match it.facts.disguises() {
+            Some(ids) => !ids.contains(&reveal.key),
+            None => it.facts.bags == Some(0),
+        };
         let mut since = self.all().skip_while(|it| it.id != reveal.id);
         since.any(|it| {
             let is_all = it.action == "disguise.forget" && it.key.is_empty();
-            is_all && it.subject.is_some() && it.subject == reveal.subject
+            is_all && it.subject.is_some() && it.subject == reveal.subject && has_none(it)
         })
+    }
+
+    /// Returns whether a sweep destroyed records after a reveal. Its entry does not say whose: in a life of
+    /// the database without the reveal they were its disguise's.
+    fn may_be_swept_since(&self, reveal: &LoggedOperation) -> bool {
+        let mut since = self.all().skip_while(|it| it.id != reveal.id);
+        since.any(|it| it.action == "disguise.expire")
     }
 
     /// Returns the part of a reveal that this replay cannot do, if there is one.
@@ -127,13 +143,10 @@ impl<'a> Replay<'a> {
         told.action == "disguise.reveal" && self.rest_of_reveal(told).is_none()
     }
 
-    /// Returns whether this database hid rows by a disguise, as far as the log tells.
+    /// Returns whether this database may have hidden rows by a disguise. One that was begun here counts,
+    /// though it has ended since: how far it was is not known then.
     fn has_rows_of(&self, id: &str) -> bool {
-        let own = self
-            .done
-            .iter()
-            .filter(|(it, _)| it.key == id && it.makes_part());
-        let mut here = own.filter(|(_, presence)| *presence == Presence::Here);
-        here.any(|(it, _)| it.makes_whole() || self.last_chunk(id) != LastChunk::None)
+        let mut done = self.done.iter();
+        done.any(|(it, presence)| it.key == id && it.makes_part() && *presence == Presence::Here)
     }
 }

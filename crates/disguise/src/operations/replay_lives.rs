@@ -24,7 +24,7 @@ pub(super) struct Going {
 
 /// The last chunk of a disguise that was done in this database.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LastChunk {
+enum LastChunk {
     /// No chunk has changed anything.
     None,
     Known(ChunkId),
@@ -80,7 +80,7 @@ impl Replay<'_> {
         self.goes_on(&told.key).is_some_and(is_theirs) || self.is_made(&told.key)
     }
 
-    pub(super) fn last_chunk(&self, id: &str) -> LastChunk {
+    fn last_chunk(&self, id: &str) -> LastChunk {
         if let Some(going) = self.goes_on(id) {
             return going.last;
         }

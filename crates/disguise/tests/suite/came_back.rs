@@ -14,6 +14,7 @@ use probity_disguise::{
 };
 use probity_format::Timestamp;
 
+use super::chunks::begin;
 use super::endings::later;
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station, why};
@@ -101,6 +102,71 @@ pub(crate) fn what_was_taken_back_before_its_end_is_not_hidden_after_it() {
     let last = station.replay_at(GDPR, later(4));
     assert_eq!(last.len(), 1, "{last:?}");
     assert!(why(&last[0]).contains("has ended since"), "{last:?}");
+}
+
+/// A backup had a part of a disguise in chunks, which its person took back, and had everything forgotten. A
+/// second replay took the reveal for done, and destroyed the records of the part.
+pub(crate) fn a_part_that_is_here_waits_for_its_person_at_every_replay() {
+    let mut station = station();
+    let before = station.forum.everything();
+    let begun = begin(&mut station.forum, GDPR, Some(1), false).unwrap();
+    let mut chunks = station.forum.engine.chunks();
+    chunks.proceed(begun, 1, time()).unwrap();
+    station.back_up();
+    assert!(station.forum.reveal(1, begun).is_complete());
+    station.forget(1, None);
+    station.restore();
+    for _ in 0..3 {
+        let done = station.replay(&[edna(GDPR)], &[]);
+        let left: Vec<_> = done
+            .iter()
+            .map(|it| (it.action.as_str(), why(it)))
+            .collect();
+        let is_left = |action| {
+            left.iter()
+                .any(|(it, why)| *it == action && !why.is_empty())
+        };
+        assert!(
+            is_left("disguise.reveal") && is_left("disguise.forget"),
+            "{left:?}"
+        );
+    }
+    assert!(station.forum.reveal(1, begun).is_complete());
+    assert_eq!(station.forum.everything(), before);
+}
+
+/// A disguise was taken back in one life of the database, and forgotten or swept in another. Made neither
+/// again, it left in clear whom the last life had deleted.
+pub(crate) fn what_another_life_deleted_is_not_left_in_clear_without_a_word() {
+    for is_swept in [false, true] {
+        let mut station = station();
+        let spec = edna(GDPR);
+        let request = of_one(&spec, is_swept.then(|| later(1)));
+        let id = station.forum.engine.apply(&request).unwrap().id;
+        let hidden = station.state();
+        assert!(station.forum.reveal(1, id).is_complete());
+        station.set_state(&hidden);
+        if is_swept {
+            station.swept(4);
+        } else {
+            station.forget(1, None);
+        }
+        station.restore();
+        for _ in 0..2 {
+            let done = station.replay_at(GDPR, later(5));
+            let apply = done.iter().find(|it| it.action == "disguise.apply");
+            let reveal = done.iter().find(|it| it.action == "disguise.reveal");
+            if is_swept {
+                assert!(why(apply.unwrap()).contains("apply it anew"), "{done:?}");
+            } else {
+                assert!(why(reveal.unwrap()).contains("reveal it again"), "{done:?}");
+                let rows = station
+                    .forum
+                    .numbers("SELECT COUNT(*) FROM users WHERE id = 1");
+                assert_eq!(rows, [0], "{done:?}");
+            }
+        }
+    }
 }
 
 /// Of a disguise that was taken back in part, the rest is in clear after its end, and named.

@@ -55,6 +55,8 @@ macro_rules! for_every_claim {
             a_second_replay_hides_nobody_who_came_back
             what_was_taken_back_before_its_end_is_not_hidden_after_it
             what_was_taken_back_in_part_is_named_after_its_end
+            a_part_that_is_here_waits_for_its_person_at_every_replay
+            what_another_life_deleted_is_not_left_in_clear_without_a_word
             what_one_of_everybody_took_back_is_not_hidden_after_its_end
             who_forgot_everything_after_coming_back_is_not_hidden_again
             what_waits_ends_with_a_disguise_of_the_same

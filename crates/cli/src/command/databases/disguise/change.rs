@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
-    Applied, ApplyRequest, DisguiseId, Kept, KeptReason, RevealRequest, Revealed, Rows, Value,
+    Applied, ApplyRequest, DisguiseId, Error, Kept, KeptReason, RevealRequest, Revealed, Rows,
+    Value,
 };
 use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
@@ -156,12 +157,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
             let advice = Advice::of_apply(args, environment);
-            let waiting = ready.engine.schedule().like(&request).map_err(&unfit)?;
-            let applied = chunk::apply(&mut ready.engine, &request, (rows, &advice), &unfit);
-            applied.map(|mut applied| {
-                applied.ended = waiting;
-                applied
-            })
+            in_chunks(&mut ready.engine, &request, (rows, &advice), &unfit)
         }
     };
     let (applied, entry, log) = recorded(ready.engine, recorder, outcome)?;
@@ -175,6 +171,39 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     }
     output.flush()?;
     log.after(Status::Done)
+}
+
+/// Applies a disguise in chunks, which ends the ones that waited for the same as soon as it is begun.
+fn in_chunks(
+    engine: &mut AnyEngine,
+    request: &ApplyRequest<'_>,
+    how: (u32, &Advice<'_>),
+    unfit: &impl Fn(Error) -> Failure,
+) -> Result<Applied, Failure> {
+    let waiting = engine.schedule().like(request).map_err(unfit)?;
+    match chunk::apply(engine, request, how, unfit) {
+        Ok(mut applied) => {
+            applied.ended = waiting;
+            Ok(applied)
+        }
+        Err(failure) => {
+            tell_ended(engine, request, &waiting);
+            Err(failure)
+        }
+    }
+}
+
+/// Notes those of the disguises that waited for the same which ended with one that was only begun.
+fn tell_ended(engine: &mut AnyEngine, request: &ApplyRequest<'_>, waiting: &[DisguiseId]) {
+    // What cannot be read now is no news beside the error.
+    let Ok(now) = engine.schedule().like(request) else {
+        return;
+    };
+    for id in waiting.iter().filter(|id| !now.contains(id)) {
+        note(&format!(
+            "disguise {id}, scheduled for the same, has ended with this one and is not applied any more"
+        ));
+    }
 }
 
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {
