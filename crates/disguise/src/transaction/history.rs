@@ -256,7 +256,7 @@ fn too_early(
     own: &[(Committed<'_>, Option<bool>)],
     replayed: &Replayed<'_>,
 ) -> BTreeSet<OperationId> {
-    let mut missed = BTreeSet::new();
+    let (mut missed, mut made) = (BTreeSet::new(), BTreeSet::new());
     let mut too_early = BTreeSet::new();
     for (Committed { it, .. }, known) in own {
         let key = it.key.as_str();
@@ -264,9 +264,13 @@ fn too_early(
         // A replay did it later.
         let is_by_replay = it.action != REPLAY && replayed.may_have(it);
         if it.makes_part() && known.is_some() && (!is_here || is_by_replay) {
-            missed.insert(key);
+            // What others made once more was here already.
+            if !made.contains(key) {
+                missed.insert(key);
+            }
         } else if is_here && it.makes_whole() {
             missed.remove(key);
+            made.insert(key);
         } else if is_here && it.found_nothing() && missed.contains(key) {
             too_early.insert(it.id);
         }

@@ -53,6 +53,7 @@ macro_rules! for_every_claim {
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_second_replay_hides_nobody_who_came_back
+            a_reveal_of_another_life_is_settled_by_one_that_finds_nothing
             what_was_taken_back_before_its_end_is_not_hidden_after_it
             what_was_taken_back_in_part_is_named_after_its_end
             a_part_that_is_here_waits_for_its_person_at_every_replay

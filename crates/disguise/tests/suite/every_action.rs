@@ -367,3 +367,21 @@ pub(crate) fn a_second_replay_hides_nobody_who_came_back() {
         assert_eq!(karma(&mut station), before);
     }
 }
+
+/// A disguise was made again and revealed in another life of the database, and had been revealed here before.
+/// The reveal that a replay asked for found nothing, and was asked for at each replay.
+pub(crate) fn a_reveal_of_another_life_is_settled_by_one_that_finds_nothing() {
+    let mut station = station();
+    station.back_up();
+    let left = station.apply(GDPR, Some(1));
+    assert!(station.forum.reveal(1, left.id).found);
+    let back = station.state();
+    station.restore();
+    let specs = [edna(GDPR)];
+    assert_eq!(station.replay(&specs, &[]).len(), 2);
+    assert!(station.forum.reveal(1, left.id).found);
+    station.set_state(&back);
+    station.replay(&specs, &[]);
+    assert!(!station.forum.reveal(1, left.id).found);
+    assert_eq!(station.replay(&specs, &[]), []);
+}
