@@ -276,7 +276,7 @@ impl Run<'_> {
     /// arguments.
     ///
     /// # Errors
-    /// Where the line may be recorded already.
+    /// Refuses a line that may be recorded already.
     fn append(
         &mut self,
         number: u64,
