@@ -127,8 +127,8 @@ pub(crate) fn remedy_of(error: &LogError) -> Option<String> {
                 .into()
         }
         LogError::HeadsAreLog { .. } => {
-            "name a folder that holds second copies alone, or one that is empty or does not exist yet, with PROBITY_HEADS or --heads; each log \
-             has one of its own"
+            "name the folder that holds second copies of this log alone with PROBITY_HEADS or --heads; each log has one of its own. Only for a new log \
+             may it be empty or not exist yet: without its copies nothing shows that an older copy of a log was put back"
                 .into()
         }
         LogError::HeadsGone { .. } => {

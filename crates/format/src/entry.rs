@@ -155,7 +155,7 @@ pub fn idempotency_digest(key: &str) -> Result<Digest, EntryError> {
 const SERIES_BYTES: usize = 24;
 
 /// A series of idempotency keys: one for each number, under a name. Unlike
-/// [`idempotency_digest`]'s, its digests show their number to those who know the name.
+/// [`idempotency_digest`]'s, its digests show their number, and which ones are of one series; not the name.
 ///
 /// `docs/format.md`, "Row".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,6 +30,12 @@ macro_rules! newer_journal {
 pub(crate) use newer_journal;
 /// For a journal that is older than the signing key.
 pub const NEWER_JOURNAL: &str = newer_journal!("", "");
+/// The fault of a checkpoint beyond what the journal can confirm.
+pub const UNCERTIFIED: &str = newer_journal!(
+    "is signed by no key that this journal certified, over more frames than any other head covers: an older journal was put back, or somebody \
+     else signed it; where it is older, ",
+    "; where it is the newest there is, move the checkpoint aside, and it is made anew"
+);
 /// For a log that is older than others know it.
 pub const NEWER_LOG: &str = "keep this copy of the log under another name, and put the newer copy of the whole log back, in which no stream is shorter";
 /// For frames of one stream that are damaged or missing and were signed for.

@@ -193,8 +193,10 @@ pub enum LogError {
         /// The place of the log.
         path: String,
     },
-    /// The place of the second copies is the folder of a log, whose files are nobody else's.
-    #[error("{heads} is the folder of a log, and second copies of heads would lie among its files")]
+    /// The place of the second copies is the folder of a log, or lies in one, whose files are nobody else's.
+    #[error(
+        "{heads} is the folder of a log, or lies in one, and second copies of heads would lie among its files"
+    )]
     HeadsAreLog {
         /// The place of the second copies.
         heads: String,

@@ -32,6 +32,9 @@ pub struct LogLocation {
 
 /// Folders of every log, beside its geometry.
 const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
+
+/// The second copies that each log has.
+const COPIES: [&str; 2] = ["heads", "journal"];
 /// Most links that are followed to a folder that does not exist yet.
 const LINKS_MAX: u32 = 40;
 
@@ -68,8 +71,14 @@ impl LogLocation {
             });
         }
         // A server's configuration may have the name of the geometry.
-        let has_folder = || LOG_FOLDERS.iter().any(|name| heads.join(name).is_dir());
-        if heads.join(GEOMETRY).symlink_metadata().is_ok() && has_folder() {
+        let has_geometry = |at: &Path| at.join(GEOMETRY).symlink_metadata().is_ok();
+        let has_folder = |at: &Path, name: &&str| at.join(name).is_dir();
+        // Copies are compared whatever was put beside them.
+        let has_copies = COPIES.iter().any(|name| heads.join(name).is_file());
+        let is_log = has_geometry(&heads) && LOG_FOLDERS.iter().any(|it| has_folder(&heads, it));
+        let is_within =
+            |at: &Path| has_geometry(at) && LOG_FOLDERS.iter().all(|name| has_folder(at, name));
+        if is_log && !has_copies || heads.ancestors().skip(1).any(is_within) {
             return Err(LogError::HeadsAreLog {
                 heads: self.heads_path.clone(),
             });
@@ -297,15 +306,23 @@ mod tests {
     }
 
     /// The folder of another log was taken for second copies, and got files that belong to nothing in
-    /// it. It is refused under each of its names; a folder with a file of that name alone is no log.
+    /// it. It is refused under each of its names, with all that is below it; a folder with a file of that name
+    /// alone is no log, and neither is one that holds copies.
     #[test]
     fn the_folder_of_another_log_holds_no_second_copies() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        for name in ["audit", "other/streams", "served"] {
+        for name in [
+            "audit",
+            "other/streams",
+            "other/keys",
+            "served",
+            "kept/keys",
+        ] {
             fs::create_dir_all(at(name)).unwrap();
         }
-        for name in ["other", "served"] {
+        fs::write(at("kept/journal"), "").unwrap();
+        for name in ["other", "served", "kept"] {
             symlink("anything", at(name).join("probity.toml")).unwrap();
         }
         symlink(at("other"), at("link")).unwrap();
@@ -313,6 +330,11 @@ mod tests {
             ("other", true),
             ("link/", true),
             ("other/streams/..", true),
+            ("other/streams", true),
+            ("other/new/deep", true),
+            ("link/keys", true),
+            ("served/keys", false),
+            ("kept", false),
             ("served", false),
             ("audit.heads", false),
         ] {

@@ -434,12 +434,7 @@ impl<'a> Recovery<'a> {
                 if error == NoteError::NoKnownSignature
                     && head.is_some_and(|head| head.size() > known)
                 {
-                    let reason = format!(
-                        "is signed by no key that this journal certified, over more frames than any other head covers: \
-                         an older journal was put back; {}",
-                        advice::NEWER_JOURNAL
-                    );
-                    return Err(self.broken("checkpoint", &reason));
+                    return Err(self.broken("checkpoint", advice::UNCERTIFIED));
                 }
                 self.note(RepairKind::Unreadable, 0..known);
                 Ok(None)

@@ -61,7 +61,7 @@ pub struct Append {
     /// Take lines of an export of another log, without what that log said of them: stream, index, taken, submitter, claimed, policy, rule
     #[arg(long)]
     pub exported: bool,
-    /// Give each line without an idempotency key the key of its number under NAME: a repeated command records no line twice as long as the log remembers the last line of NAME. Keys are looked for among the last 65,536 and in the last 64 MiB of the stream; at a line that may be forgotten the command stops
+    /// Give each line the key of its number under NAME; none may have a key of its own. A repeated command records no line twice as long as the log remembers the last line of NAME. Keys are looked for among the last 65,536 and in the last 64 MiB of the stream; at a line that may be forgotten the command stops
     #[arg(long, value_name = "NAME", value_parser = idempotency_name)]
     pub idempotency_key: Option<String>,
     /// When an entry counts as durable: strict, group or relaxed

@@ -54,6 +54,11 @@ pub struct ParsedEntry {
 }
 
 impl ParsedEntry {
+    /// Returns whether the line gave an idempotency key.
+    pub const fn has_idempotency_key(&self) -> bool {
+        self.idempotency.is_some()
+    }
+
     /// Returns the entry, at `now` if the line gave no time.
     pub fn entry(&self, now: Timestamp) -> Entry<'_> {
         Entry {

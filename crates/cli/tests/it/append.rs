@@ -390,27 +390,18 @@ fn the_advice_after_a_conflict_of_keys_leaves_the_line_out_and_says_how_to_keep_
     assert_eq!(refused.status.code(), Some(1));
     let said = text(&refused.stderr);
     assert!(
-        said.contains("the name of --idempotency-key before, give it another name; then begin with it: --from-line 2 --at-index 2; to leave it"),
+        said.contains("append it by itself, without --idempotency-key")
+            && said.contains("begin with its first line; to leave it out here, go on with: "),
         "{said}"
     );
     let after = typed(at, &refused.stderr, changed.as_bytes());
     assert!(after.status.success(), "{}", text(&after.stderr));
     assert_eq!(keys(at), ["1", "2", "3"]);
-    // Under another name it is another entry.
-    let args = [
-        "append",
-        "audit",
-        "--idempotency-key",
-        "tuesday",
-        "--from-line",
-        "2",
-        "--at-index",
-        "3",
-    ];
-    let kept = run(at, &args, changed.as_bytes());
+    // By itself it is another entry.
+    let kept = run(at, &["append", "audit"], line("another").as_bytes());
     assert!(kept.status.success(), "{}", text(&kept.stderr));
-    assert_eq!(keys(at), ["1", "2", "3", "another", "3"]);
-    assert_intact(at, 5);
+    assert_eq!(keys(at), ["1", "2", "3", "another"]);
+    assert_intact(at, 4);
 }
 
 /// The advice of an `append` that stopped left out receipts, proofs, durability and the place of

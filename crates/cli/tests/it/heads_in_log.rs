@@ -241,7 +241,10 @@ fn the_folder_of_another_log_is_taken_by_no_command() {
     let is_refused = |heads: Option<&str>, args: &[&str]| {
         let (status, said) = run(at, heads, args);
         assert_eq!(status, Some(1), "{args:?}: {said}");
-        for words in ["other is the folder of a log", "holds second copies alone"] {
+        for words in [
+            "other is the folder of a log",
+            "second copies of this log alone",
+        ] {
             assert!(said.contains(words), "{args:?}: {said}");
         }
     };

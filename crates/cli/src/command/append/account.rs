@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use probity_log::{Log, Options};
+use probity_log::Log;
 
 use super::super::open_reader;
 use super::proofs::ProofFolder;
@@ -52,6 +52,10 @@ impl Run<'_> {
         // If entries before it are missing, the conflicting line is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
         failure.also(&match reached {
+            Some(conflict) if self.series.is_some() => {
+                let go_on = go_on(conflict.saturating_add(1));
+                format!("to leave it out here, go on with: {go_on}")
+            }
             Some(conflict) => format!(
                 "then begin with it: --from-line {conflict} --at-index {index}; to leave it out, go on with: {}",
                 go_on(conflict.saturating_add(1))
@@ -161,11 +165,9 @@ impl Run<'_> {
         format!("{which}: {}", advice::proof(self.args, environment, first))
     }
 
-    /// Returns whether the whole command can be repeated: the log still knows the keys of all its
-    /// lines. Frames take more than the entries, compressed or not, and stay below twice as much.
-    fn may_repeat(&self) -> bool {
-        let keys_max = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
-        let is_near = self.bytes <= Options::IDEMPOTENCY_BYTES_MAX / 2;
-        self.repeats.without_key == 0 && self.taken.count() <= keys_max && is_near
+    /// Returns whether the whole command can be repeated: with a name for its lines it stops where one may be
+    /// recorded already. Keys of lines are remembered for a number of bytes on the disk, which is not known here.
+    const fn may_repeat(&self) -> bool {
+        self.series.is_some()
     }
 }

@@ -40,7 +40,11 @@ use crate::output::{Output, counted, note};
 const RECEIPTS_AHEAD: usize = 4096;
 const REMEDY_KEY_USED: &str =
     "give each entry an idempotency key of its own; if it is another entry, give it another key";
-const REMEDY_NAME_USED: &str = "if this input is another one than that which had the name of --idempotency-key before, give it another name";
+const REMEDY_NAME_USED: &str = "if this line was changed since, append it by itself, without --idempotency-key; if this is another input than the one that \
+    had the name of --idempotency-key before, give it another name, and begin with its first line";
+const TWO_KEYS: &str =
+    "it has an idempotency key of its own, and --idempotency-key gives each line one";
+const REMEDY_TWO_KEYS: &str = "give either: remove the key of the line, or append the lines that have keys of their own without --idempotency-key";
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Entries between two updates of the progress on a terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
@@ -79,8 +83,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     check_place(args, environment, first_index)?;
     let appender = log.appender(&args.stream)?;
     let name = args.idempotency_key.as_deref();
-    let series = name.map(|name| Series::new(name, (args.from_line, first_index), &appender));
-    let series = series.transpose()?;
+    let series = name.map(|name| Series::new(name, &appender)).transpose()?;
     let mut run = Run {
         args,
         folder,
@@ -240,11 +243,16 @@ impl Run<'_> {
                 None => return self.check_reached(number),
                 Some(_) if number < self.args.from_line => {}
                 Some(LineFound::Blank) => {}
+                Some(LineFound::Entry(entry)) if self.has_two_keys(&entry) => {
+                    let reason = TWO_KEYS.to_owned();
+                    let remedy = REMEDY_TWO_KEYS;
+                    self.refuse(number, &Refused { reason, remedy })?;
+                }
                 Some(LineFound::Entry(entry)) => match self.append(number, &entry)? {
                     Ok(ticket) => self.take(number, ticket)?,
                     Err(error @ AppendError::KeyUsed { .. }) => {
                         let reason = error.to_string();
-                        let remedy = self.key_remedy(&entry);
+                        let remedy = self.key_remedy();
                         self.conflict = (!self.args.skip_invalid).then_some(number);
                         self.refuse(number, &Refused { reason, remedy })?;
                     }
@@ -272,6 +280,12 @@ impl Run<'_> {
         )))
     }
 
+    /// Returns whether both the line and the name in the arguments give an entry a key. The keys of the name
+    /// tell which lines are recorded as long as no others come between them.
+    fn has_two_keys(&self, parsed: &ParsedEntry) -> bool {
+        self.series.is_some() && parsed.has_idempotency_key()
+    }
+
     /// Appends the entry of line `number`, under the key of the line or one of the name in the
     /// arguments.
     ///
@@ -283,11 +297,10 @@ impl Run<'_> {
         parsed: &ParsedEntry,
     ) -> Result<Result<Ticket, AppendError>, Failure> {
         let mut entry = parsed.entry(self.clock.now());
-        let own = entry.idempotency.copied();
         let of_name = match &self.series {
             None => None,
             Some(series) => {
-                let key = own.map_or_else(|| series.key(number, &self.appender), Ok)?;
+                let key = series.key(number);
                 let checked = series.check(number, &key, &self.appender);
                 self.is_unsure = checked.is_err();
                 checked?;
@@ -306,13 +319,11 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the remedy for a used key, which depends on whether the line or the arguments gave
-    /// it.
-    fn key_remedy(&self, parsed: &ParsedEntry) -> &'static str {
-        if parsed.entry(self.clock.now()).idempotency.is_none() {
-            REMEDY_NAME_USED
-        } else {
-            REMEDY_KEY_USED
+    /// Returns the remedy for a used key, which the arguments gave or the line.
+    const fn key_remedy(&self) -> &'static str {
+        match self.series {
+            Some(_) => REMEDY_NAME_USED,
+            None => REMEDY_KEY_USED,
         }
     }
 
