@@ -9,7 +9,7 @@ use super::disguiser::Disguiser;
 use super::options::Options;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
-use super::replay_lives::WAITS;
+use super::replay_lives::waits_for;
 use super::replay_obstacles::{Ending, Ground, end, ending};
 use super::separate::{
     SEPARATE, database_names, had_of, is_of_other_tenant, is_unsaid, note_log_of,
@@ -68,6 +68,8 @@ pub enum Replayability {
     Possible,
     /// The operation was done again.
     Done,
+    /// The operation was done again, and hid other rows than then.
+    Otherwise(String),
     /// The operation cannot be done again, for this reason.
     Not(String),
 }
@@ -77,17 +79,21 @@ impl Replayability {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Possible => "possible",
-            Self::Done => "done",
+            Self::Done | Self::Otherwise(_) => "done",
             Self::Not(_) => "not done",
         }
     }
 
-    /// Returns the reason why it cannot be done again, if there is one.
+    /// Returns the reason why it cannot be done again, or how it was done otherwise than then, if there is one.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Not(why) => Some(why),
+            Self::Not(why) | Self::Otherwise(why) => Some(why),
             Self::Possible | Self::Done => None,
         }
+    }
+
+    const fn is_left(&self) -> bool {
+        matches!(self, Self::Not(_))
     }
 }
 
@@ -142,7 +148,9 @@ impl<D: Database> Missed<'_, D> {
             let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
             for told in &replay.missing {
                 let outlook = match replay.deed(told) {
-                    Ok(_) if replay.waits(told, &undone) => Replayability::Not(WAITS.to_owned()),
+                    Ok(_) if replay.waits(told, &undone) => {
+                        Replayability::Not(waits_for(told).to_owned())
+                    }
                     Ok(deed) => match looked(open, &mut ground, &deed)? {
                         Ok(Ending { rest: None, .. }) => Replayability::Possible,
                         Ok(Ending {
@@ -152,7 +160,7 @@ impl<D: Database> Missed<'_, D> {
                     },
                     Err(why) => Replayability::Not(why),
                 };
-                if outlook.reason().is_some() {
+                if outlook.is_left() {
                     undone.insert(told.id);
                 }
                 all.push(outlook);
@@ -236,10 +244,12 @@ impl<D: Database> Missed<'_, D> {
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
                 Err(why) => Replayability::Not(why),
-                Ok(_) if replay.waits(told, &undone) => Replayability::Not(WAITS.to_owned()),
+                Ok(_) if replay.waits(told, &undone) => {
+                    Replayability::Not(waits_for(told).to_owned())
+                }
                 Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
             };
-            if outlook.reason().is_some() {
+            if outlook.is_left() {
                 undone.insert(told.id);
             }
             all.push(outlook);
@@ -267,20 +277,19 @@ impl<D: Database> Missed<'_, D> {
             return Ok(Replayability::Not(rest));
         }
         match self.again(replay, (told, deed), time) {
-            Ok(None) => Ok(Replayability::Done),
-            Ok(Some(rest)) => Ok(Replayability::Not(rest)),
+            Ok(outlook) => Ok(outlook),
             Err(error) if error.ends_a_run(|| self.transactions.answers()) => Err(error),
             Err(error) => Ok(Replayability::Not(error.with_cause())),
         }
     }
 
-    /// Does a deed, and gives what of it cannot be done: with that it stays missing.
+    /// Does a deed, and gives its outcome: with a part that cannot be done it stays missing.
     fn again(
         &mut self,
         replay: &Replay<'_>,
         (told, deed): (&LoggedOperation, &ReplayAction<'_>),
         time: Timestamp,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Replayability, Error> {
         let key = told.key.clone();
         let asked = OperationRequest::new(operation::REPLAY, key, deed.person(), time);
         let options = self.options;
@@ -296,7 +305,8 @@ impl<D: Database> Missed<'_, D> {
             }
             match deed {
                 ReplayAction::Apply { .. } => {
-                    return apply_again((open, options), (told, deed), &asked).map(|()| None);
+                    let hidden = apply_again((open, options), (told, deed), &asked)?;
+                    return Ok(replay.compared(told, hidden.as_ref()));
                 }
                 ReplayAction::Schedule {
                     id,
@@ -313,7 +323,7 @@ impl<D: Database> Missed<'_, D> {
                         unschedule(&mut open.database, id)?;
                     }
                 }
-                ReplayAction::Unschedule(ids) => {
+                ReplayAction::Unschedule { ids, .. } => {
                     for id in ids {
                         unschedule(&mut open.database, *id)?;
                     }
@@ -345,7 +355,7 @@ impl<D: Database> Missed<'_, D> {
                 ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
             }
             open.done(&asked, Payload::new().with("again", digits(&told.id)))?;
-            Ok(ending.rest)
+            Ok(ending.rest.map_or(Replayability::Done, Replayability::Not))
         })
     }
 }
@@ -377,17 +387,24 @@ fn looked<D: Database>(
     {
         ground.leaves(user);
     }
-    match deed.ends() {
-        Some(ends) => ending(&mut open.database, ends, deed.person()),
-        None => Ok(Ok(Ending::default())),
+    match deed {
+        ReplayAction::Unschedule { rest, .. } => Ok(Ok(Ending {
+            rest: rest.clone(),
+            ..Ending::default()
+        })),
+        _ => match deed.ends() {
+            Some(ends) => ending(&mut open.database, ends, deed.person()),
+            None => Ok(Ok(Ending::default())),
+        },
     }
 }
 
+/// Makes a disguise again, and returns the numbers of rows that it hid, by the table.
 fn apply_again<D: Database>(
     (open, options): (&mut Transactions<D>, &Options),
     (told, deed): (&LoggedOperation, &ReplayAction<'_>),
     asked: &OperationRequest<'_>,
-) -> Result<(), Error> {
+) -> Result<Option<BTreeMap<String, u64>>, Error> {
     let ReplayAction::Apply {
         id,
         request,
@@ -396,7 +413,7 @@ fn apply_again<D: Database>(
         ..
     } = deed
     else {
-        return Ok(());
+        return Ok(None);
     };
     unschedule(&mut open.database, *id)?;
     // Those alone that ended with it by the log: another one may have been asked for since.
@@ -408,14 +425,16 @@ fn apply_again<D: Database>(
     let mut disguiser = Disguiser { open, options };
     let context = disguiser.context(request.user.as_ref())?;
     let parts = (forgotten, earlier);
-    let (_, payload) = disguiser.applied_on(&context, (*id, request), parts)?;
+    let (applied, payload) = disguiser.applied_on(&context, (*id, request), parts)?;
     let chunk_ids = begun.iter().map(|begun| (*id, &begun.chunk_ids));
     let payload = payload.chunked(chunk_ids).with("again", digits(&told.id));
     open.done(asked, payload)?;
     if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
         note_state(open, request.spec, user)?;
     }
-    intent::remove(&mut open.database, *id)
+    intent::remove(&mut open.database, *id)?;
+    // Of one that went on here a part was hidden before.
+    Ok(begun.is_none().then_some(applied.rows))
 }
 
 /// Destroys what is called so, and notes that it is none any more.
@@ -517,7 +536,7 @@ fn all_missed(missing: &[LoggedOperation], outlooks: Vec<Replayability>) -> Vec<
     let mut done: Vec<&LoggedOperation> = Vec::new();
     for (told, outlook) in missing.iter().zip(outlooks).rev() {
         let is_settled = done.iter().any(|it| Replay::is_settled(told, it));
-        if outlook.reason().is_none() {
+        if !outlook.is_left() {
             done.push(told);
         } else if is_settled {
             continue;

@@ -29,8 +29,12 @@ pub(super) enum ReplayAction<'a> {
         due: Timestamp,
     },
     Cancel(Ends),
-    /// Nothing of a disguise is hidden any more; these do not wait any more either.
-    Unschedule(BTreeSet<DisguiseId>),
+    /// A disguise is not made again; these do not wait any more either.
+    Unschedule {
+        ids: BTreeSet<DisguiseId>,
+        /// The reason for which it stays missing, where something of it was hidden at the end.
+        rest: Option<String>,
+    },
     /// Ends the disguises in chunks that a reveal ended. The rest of the reveal needs the
     /// credential.
     Reveal(Ends),

@@ -8,10 +8,11 @@ use probity_format::Timestamp;
 use super::accounts;
 use super::missed::ReplayRequest;
 use super::replay_action::{Ends, ReplayAction};
+use super::replay_begun::FateOfBegun;
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
-use super::replay_lives::{Going, WAITS, going};
-use super::replay_obstacles::in_clear;
+use super::replay_lives::{Going, going, waits_for};
+use super::replay_order::out_of_order;
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
 use crate::database::Database;
@@ -25,6 +26,7 @@ use crate::spec::Spec;
 use crate::transaction::history::{History, Presence, history};
 use crate::transaction::operation::{self, CommitOutcome, LoggedOperation, OperationId, Unread};
 use crate::transaction::record_names::{self, RecordNames};
+use crate::transaction::scheduled;
 use crate::transaction::transactions::Transactions;
 
 const REKEYED: &str = "the key of the registration that it ended took the place of another one, which may be registered here: unregister the account again, if it is deleted";
@@ -37,9 +39,17 @@ const ERASED: &str = "its entry was erased from the log, so that nobody but its 
 
 const UNKNOWN: &str = "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted";
 
+const AWAY: &str = "nobody whom it could be about is in the users table of this database: where a disguise has the account, its person reveals that one first, and what is left is listed again";
+
+const HELD_AWAY: &str = "nobody whom it could be about is in the users table of this database: hold the absent person (`--away`) with the actor and the basis of its entry, before the next sweep, and it is not listed any more";
+
 const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
 
 const OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it, so do it again where it is wanted";
+
+const MAKING_OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it. Do it again with the same specification, and it is not listed any more; where it is not wanted, take the new one back";
+
+const MEETS_MORE: &str = "a disguise before it is not made again, which was taken back after it: made now, it would hide the rows of that one, too. Do it again with the same specification where it is wanted, and it is not listed any more";
 
 const HOLD_OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it. Place it again, with the actor and the basis of its entry, and it is not listed any more; where it is not wanted, lift the new one";
 
@@ -49,19 +59,13 @@ const NO_KEY: &str = "its entry does not name the public key";
 
 const AFTER_UPDATE: &str = "an update before it is missing, which would meet the records again: record that one first, and replay again";
 
+const SHOWN_SINCE: &str = "a replay made it again, and its person revealed after that what the log had revealed before it: those rows are in clear here. Apply the same specification anew, and it is not listed any more";
+
+const ENDED_EARLY: &str = "it was due after a reveal of the log, and ended with the one that its person made here instead, later. Schedule the same again, or apply it, and it is not listed any more";
+
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, and what its entry and receipt say is not the person's word";
 
 const STRANGE_CHANGE: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, or its person did it in another life of the database. Once they have done the same again here, with a key that came from that one, it is not listed any more";
-
-/// The fate of a disguise in chunks, by the log.
-enum FateOfBegun {
-    /// Done, which another operation says, or taken back whole.
-    Done,
-    /// Not ended, or carried through by a replay elsewhere.
-    GoesOn,
-    /// Ended in the middle, with so many rows hidden.
-    Ended(Option<u64>),
-}
 
 /// The missing operations, and the state needed to do them again.
 pub(super) struct Replay<'a> {
@@ -77,12 +81,18 @@ pub(super) struct Replay<'a> {
     strange: BTreeSet<OperationId>,
     /// The names of the records in the database.
     pub(super) there: RecordNames,
+    /// Disguises that a replay did again before a reveal that the log has earlier.
+    out_of_order: BTreeSet<OperationId>,
+    /// Disguises that would hide rows which another one held then.
+    meeting_more: BTreeSet<OperationId>,
     /// The log in which the database is told of is noted.
     has_log: bool,
     /// The holds in force.
     holds: BTreeSet<HoldId>,
     /// The disguises in chunks that go on here.
     pub(super) going: BTreeMap<DisguiseId, Going>,
+    /// The disguises that wait for the end of a grace period here.
+    waiting: BTreeSet<DisguiseId>,
     naming: Naming,
     /// The specifications by hash.
     specs: BTreeMap<String, &'a Spec>,
@@ -105,12 +115,13 @@ impl<'a> Replay<'a> {
             RecordNames::default()
         };
         let History { done, mut missing } = history(database, &names, request.told, &there.all)?;
-        let strange = strangers(&done);
+        let (strange, out_of_order) = (strangers(&done), out_of_order(&done));
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
         let is_new = |(it, presence): &&(&LoggedOperation, Presence)| {
             // Its person did it again here, with a key that came from the same one.
             let is_repeated = *presence == Presence::Missing && changes_credential(it);
-            strange.contains(&it.id) && !listed.contains(&it.id) && !is_repeated
+            let is_strange = strange.contains(&it.id) && !is_repeated;
+            (is_strange || out_of_order.contains(&it.id)) && !listed.contains(&it.id)
         };
         let new = done.iter().filter(is_new);
         missing.extend(new.map(|(it, _)| (*it).clone()));
@@ -121,7 +132,7 @@ impl<'a> Replay<'a> {
             accounts::by_name(open, &salt)?
         };
         let specs = request.specs.iter();
-        Ok(Self {
+        let mut replay = Self {
             request,
             salt,
             done,
@@ -131,25 +142,38 @@ impl<'a> Replay<'a> {
             } else {
                 going(&mut open.database)?
             },
+            waiting: if missing.is_empty() {
+                BTreeSet::new()
+            } else {
+                let all = scheduled::list(&mut open.database, None)?;
+                all.into_iter().map(|it| it.id).collect()
+            },
             missing,
             people,
             there,
             has_log,
             holds,
             strange,
+            out_of_order,
+            meeting_more: BTreeSet::new(),
             naming: open.naming().clone(),
             specs: specs
                 .map(|spec| (operation::specification(&spec.text), spec))
                 .collect(),
-        })
+        };
+        replay.meeting_more = replay.meeting_more();
+        Ok(replay)
     }
 
-    /// Returns whether something is there that a deed destroys.
+    /// Returns whether something is there that a deed destroys, or that waits no longer after it.
     pub(super) fn is_there(&self, deed: &ReplayAction<'_>) -> bool {
-        let ReplayAction::Forget { records, .. } = deed else {
-            return false;
-        };
-        records.iter().any(|name| self.there.all.contains(name))
+        match deed {
+            ReplayAction::Forget { records, .. } => {
+                records.iter().any(|name| self.there.all.contains(name))
+            }
+            ReplayAction::Unschedule { ids, .. } => !self.waiting.is_disjoint(ids),
+            _ => false,
+        }
     }
 
     /// Returns the action that does an operation again, or why it cannot be done.
@@ -170,6 +194,14 @@ impl<'a> Replay<'a> {
                 };
                 return no(why);
             }
+            None if self.out_of_order.contains(&told.id) => {
+                let is_scheduled = told.action == "disguise.schedule";
+                return no(if is_scheduled {
+                    ENDED_EARLY
+                } else {
+                    SHOWN_SINCE
+                });
+            }
             None => {}
         }
         if told.is_put_back {
@@ -181,11 +213,17 @@ impl<'a> Replay<'a> {
         if let Some(why) = self.passed(told) {
             return no(why);
         }
+        if self.meeting_more.contains(&told.id) {
+            return no(MEETS_MORE);
+        }
+        if let Some(why) = self.may_keep_of_others(told).filter(|_| is_making(told)) {
+            return no(why);
+        }
         if self.is_after_update(told) {
             return no(AFTER_UPDATE);
         }
         if self.awaits_more(told) {
-            return no(WAITS);
+            return no(waits_for(told));
         }
         self.done_again(told)
     }
@@ -200,6 +238,8 @@ impl<'a> Replay<'a> {
         let is_begun = told.action == "disguise.begin";
         told.unread.is_some()
             || self.strange.contains(&told.id)
+            || self.out_of_order.contains(&told.id)
+            || self.meeting_more.contains(&told.id)
             || self.taken_back(told).is_some()
             || self.passed(told).is_some()
             || is_begun && !matches!(self.fate_of_begun(told), FateOfBegun::GoesOn)
@@ -213,7 +253,12 @@ impl<'a> Replay<'a> {
         }
         let is_hold = told.action == "disguise.hold";
         if told.is_overtaken {
-            return Some(if is_hold { HOLD_OVERTAKEN } else { OVERTAKEN });
+            return Some(match told.action.as_str() {
+                "disguise.hold" => HOLD_OVERTAKEN,
+                "disguise.schedule" => MAKING_OVERTAKEN,
+                _ if is_making(told) => MAKING_OVERTAKEN,
+                _ => OVERTAKEN,
+            });
         }
         let is_unknown = told.fate == CommitOutcome::Unknown;
         is_unknown.then_some(if is_hold { HOLD_UNKNOWN } else { UNKNOWN })
@@ -229,6 +274,11 @@ impl<'a> Replay<'a> {
                 // A sweep destroys what has ended in any case.
                 "disguise.expire" => true,
                 BEGIN_LOG => self.has_log,
+                "disguise.reveal" => self.is_nowhere(&told.key),
+                "disguise.cancel" => {
+                    let is_here = |id| self.waiting.contains(&id) || self.going.contains_key(&id);
+                    told.key.parse().is_ok_and(|id| !is_here(id))
+                }
                 "disguise.hold" => {
                     let mut since = self.all().skip_while(|it| it.id != told.id);
                     since.any(is_lift)
@@ -239,7 +289,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns whether it hid rows after an update that is missing.
-    fn is_after_update(&self, told: &LoggedOperation) -> bool {
+    pub(super) fn is_after_update(&self, told: &LoggedOperation) -> bool {
         let mut before = self.missing.iter().take_while(|it| it.id != told.id);
         is_making(told) && before.any(|it| it.action == "disguise.update")
     }
@@ -324,7 +374,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn apply_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+    pub(super) fn apply_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         Ok(ReplayAction::Apply {
             id: disguise(told)?,
             request: self.apply(told)?,
@@ -334,53 +384,11 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns the action for a disguise in chunks.
-    fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        match self.fate_of_begun(told) {
-            FateOfBegun::Done => self.unscheduled(told),
-            FateOfBegun::GoesOn => self.apply_again(told),
-            FateOfBegun::Ended(hidden) => Err(in_clear(hidden)),
-        }
-    }
-
-    /// Returns what became of a disguise in chunks, by the log.
-    fn fate_of_begun(&self, told: &LoggedOperation) -> FateOfBegun {
-        let since = || self.all().skip_while(|it| it.id != told.id);
-        let own = || since().filter(|it| it.key == told.key);
-        // Somebody else may name any disguise, and finds nothing of it.
-        let is_of_other = |it: &LoggedOperation| it.reveals_no_row() && it.subject != told.subject;
-        let reveals = |it: &LoggedOperation| it.action == "disguise.reveal" && !is_of_other(it);
-        let is_back = |it: &LoggedOperation| reveals(it) && it.facts.kept == Some(0);
-        let is_over = |it: &LoggedOperation| {
-            it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
-        };
-        if own().any(is_over) {
-            return FateOfBegun::Done;
-        }
-        let is_ended = |it: &LoggedOperation| match it.action.as_str() {
-            "disguise.cancel" => it.key == told.key,
-            // It goes on without whoever reveals or forgets it, where everybody is meant.
-            "disguise.reveal" => told.subject.is_some() && it.key == told.key && reveals(it),
-            "disguise.forget" => {
-                let is_meant = it.key.is_empty() || it.key == told.key;
-                told.subject.is_some() && it.subject == told.subject && is_meant
-            }
-            _ => false,
-        };
-        // What a replay carried through elsewhere was ended whole.
-        let is_whole = |it: &LoggedOperation| it.key == told.key && it.makes_whole();
-        match since().find(|it| is_ended(it) || is_whole(it)) {
-            None => FateOfBegun::GoesOn,
-            Some(it) if is_whole(it) => FateOfBegun::GoesOn,
-            Some(end) if end.facts.hidden == Some(0) => FateOfBegun::Done,
-            Some(end) => FateOfBegun::Ended(end.facts.hidden),
-        }
-    }
-
     /// Returns the action for a reveal. Bringing rows back needs the credential, unless they were
     /// never hidden here, and are not by this replay.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        if told.reveals_no_row() && !self.may_end(told) {
+        let is_without_rows = told.reveals_no_row() && !self.may_end(told);
+        if is_without_rows || self.is_nowhere(&told.key) {
             return Ok(ReplayAction::Nothing);
         }
         let is_begun_here = !self.lacks_beginning(told);
@@ -397,7 +405,7 @@ impl<'a> Replay<'a> {
         let mut begun = self
             .missing
             .iter()
-            .filter(|it| it.action == "disguise.begin");
+            .filter(|it| it.action == "disguise.begin" && !self.out_of_order.contains(&it.id));
         begun.any(|it| {
             if told.key.is_empty() {
                 it.subject == told.subject
@@ -427,6 +435,12 @@ impl<'a> Replay<'a> {
             hidden: facts.hidden.filter(|_rows| is_ended_here),
             rest,
         })
+    }
+
+    /// Returns whether the caller has given the specification of a disguise.
+    pub(super) fn is_given(&self, told: &LoggedOperation) -> bool {
+        let specification = told.facts.specification.as_ref();
+        specification.is_none_or(|it| self.specs.contains_key(it))
     }
 
     /// The request as it was, as far as the entry and the caller say it.
@@ -480,7 +494,8 @@ impl<'a> Replay<'a> {
             return Err(OF_NOBODY.to_owned());
         }
         person.map(Some).ok_or_else(|| {
-            "nobody whom it could be about is in the users table of this database".to_owned()
+            let is_hold = told.action == "disguise.hold";
+            if is_hold { HELD_AWAY } else { AWAY }.to_owned()
         })
     }
 
@@ -509,6 +524,11 @@ impl<'a> Replay<'a> {
                 continue;
             };
             if self.is_carried_out(it) {
+                let all = if self.met(it, told) {
+                    all
+                } else {
+                    &mut forgotten.unmet
+                };
                 all.extend(it.subject.clone().zip(it.public_key()));
             }
         }

@@ -18,6 +18,8 @@ const ENDED_HERE: &str = "its disguise is here and has ended since: no reveal br
 
 const SWEPT: &str = "its person had taken back what it hid, and records that had ended were destroyed since, which may have been its records in another life of the database. Its rows are in clear here: apply it anew where it was to stay";
 
+const KEPT_OF_OTHERS: &str = "it has ended, and another person took rows back after it which it may have held for both: made again, it would keep them for good. Once that person has revealed again what is listed below, apply the same specification anew, and it is not listed any more";
+
 /// The advice for a reveal that is to be done again.
 const REVEAL_AGAIN: &str = "it takes the person's credential: reveal it again";
 
@@ -39,21 +41,48 @@ impl<'a> Replay<'a> {
     ) -> Option<Result<ReplayAction<'a>, String>> {
         match self.part_taken_back(told) {
             TakenBack::Nothing => None,
-            TakenBack::Whole => Some(self.unscheduled(told)),
-            TakenBack::Part(why) => Some(Err(why)),
+            TakenBack::Whole => Some(self.unscheduled(told, None)),
+            TakenBack::Part(why) => Some(self.unscheduled(told, Some(why))),
         }
     }
 
-    /// Returns the action for a disguise of which nothing is hidden any more by the log: it waits no
-    /// longer either, nor does what ended with it.
-    pub(super) fn unscheduled(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+    /// Returns the action for a disguise that is not made again: it waits no longer either, nor does what
+    /// ended with it. With `rest` it stays missing.
+    pub(super) fn unscheduled(
+        &self,
+        told: &LoggedOperation,
+        rest: Option<String>,
+    ) -> Result<ReplayAction<'a>, String> {
         let own = self.all().filter(|it| it.key == told.key);
         let ended = own.flat_map(|it| it.facts.scheduled.iter().flatten());
         let mut ids = BTreeSet::from([disguise(told)?]);
         for id in ended {
             ids.insert(id.parse().map_err(|error: Error| error.to_string())?);
         }
-        Ok(ReplayAction::Unschedule(ids))
+        Ok(ReplayAction::Unschedule { ids, rest })
+    }
+
+    /// Returns why a disguise is not made that has ended: another person took rows back after it, which it may have held
+    /// for both, and would keep for good.
+    pub(super) fn may_keep_of_others(&self, told: &LoggedOperation) -> Option<&'static str> {
+        let first = self
+            .all()
+            .take_while(|it| it.id != told.id)
+            .filter(|it| it.makes_part());
+        let before: BTreeSet<&str> = first.map(|it| &*it.key).collect();
+        let tables = &told.facts.rows;
+        let is_of_same_rows = |it: &LoggedOperation| {
+            let mut rows = it.facts.rows.iter().chain(&it.facts.values);
+            rows.any(|(table, rows)| *rows > 0 && tables.get(table).is_some_and(|rows| *rows > 0))
+        };
+        let mut since = self.done.iter().skip_while(|(it, _)| it.id != told.id);
+        let is_kept = self.is_over(told)
+            && since.any(|(it, presence)| {
+                let is_of_another = it.subject.is_some() && it.subject != told.subject;
+                let is_missing = *presence == Presence::Missing && it.action == "disguise.reveal";
+                is_missing && is_of_another && before.contains(&*it.key) && is_of_same_rows(it)
+            });
+        is_kept.then_some(KEPT_OF_OTHERS)
     }
 
     fn part_taken_back(&self, told: &LoggedOperation) -> TakenBack {

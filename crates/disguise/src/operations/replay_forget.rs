@@ -10,11 +10,11 @@ const TOO_MANY: &str = "its records were too many for an entry, which takes the 
 
 const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
 
-const RENAMED: &str = "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it";
+const RENAMED: &str = "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: when what is listed before it is done, and not earlier, forget it again with it";
 
 const NOT_FOUND: &str = "what it destroyed is not here under its names, and may be under others: see with the person's credential what `list` opens, and forget it again; where it opens nothing of it, nothing is left to forget";
 
-const HIDES_MORE: &str = "this database hid something of its person that was not there when it was done, and that would be lost with the credential: see with it what `list` opens, and forget everything again";
+const HIDES_MORE: &str = "this database hides something of its person, or does so with this replay, that was not hidden there when it was done, and that would be lost with the credential: see with it what `list` opens, and forget everything again";
 
 const LEFT: &str = "something that was forgotten before takes the person's credential to be forgotten again, and it would destroy that: forget everything again with it";
 

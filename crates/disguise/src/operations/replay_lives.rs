@@ -13,7 +13,9 @@ use crate::transaction::history::Presence;
 use crate::transaction::intent;
 use crate::transaction::operation::{LoggedOperation, OperationId};
 
-pub(super) const WAITS: &str = "a disguise before it is not done again, of which it destroyed records or for which its person needs the key: do that one first, with what it lacks, or do this again with the person's credential";
+const WAITS_IN_ORDER: &str = "a disguise before it is not done again, and this one would hide its rows, too: do that one first, with what it lacks, or this one anew with the same specification";
+
+const WAITS: &str = "a disguise before it is not done again, of which it destroyed records or for which its person needs the key: do that one first, with what it lacks, or do this again with the person's credential";
 
 /// A disguise in chunks that goes on here.
 pub(super) struct Going {
@@ -54,15 +56,24 @@ pub(super) fn going(
 impl Replay<'_> {
     /// Returns whether all rows of a disguise were hidden in this database.
     pub(super) fn is_whole(&self, id: &str) -> bool {
-        let is_here = |presence| matches!(presence, Presence::Here | Presence::Replayed);
         let mut own = self.done.iter().filter(|(it, _)| it.key == id);
-        own.any(|(it, presence)| it.makes_whole() && is_here(*presence))
+        own.any(|(it, presence)| it.makes_whole() && self.is_here(it, *presence))
     }
 
     /// Returns whether a replay is to make a disguise again.
     pub(super) fn is_made(&self, id: &str) -> bool {
         let mut missing = self.missing.iter();
         missing.any(|it| it.key == id && is_making(it) && !self.is_not_to_be_made(it))
+    }
+
+    /// Returns whether no row is hidden here by a disguise of which the log tells, nor will be by this replay.
+    pub(super) fn is_nowhere(&self, id: &str) -> bool {
+        let own = self.done.iter().filter(|(it, _)| it.key == id);
+        let mut made = own.filter(|(it, _)| it.makes_part()).peekable();
+        made.peek().is_some()
+            && made.all(|(_, presence)| *presence == Presence::Missing)
+            && !self.is_going(id)
+            && !self.is_made(id)
     }
 
     fn is_going(&self, id: &str) -> bool {
@@ -137,18 +148,34 @@ impl Replay<'_> {
             let is_theirs = going.key.as_ref() == Some(&key) && going.last != LastChunk::None;
             is_theirs && !is_known(&id.to_string())
         });
-        let end = told.time.nanoseconds();
         let before = self.done.iter().take_while(|(it, _)| it.id != told.id);
-        let mut made = before.filter(|(it, presence)| {
-            it.makes_whole() && it.subject.is_some() && *presence == Presence::Here
+        let mut made = before.filter(|(it, presence)| match presence {
+            Presence::Here | Presence::Replayed => it.makes_whole() && self.is_here(it, *presence),
+            Presence::Missing => it.makes_part() && self.is_made(&it.key),
+            Presence::Followed => false,
         });
         is_more
             || made.any(|(it, _)| {
-                let is_over = it.facts.expires.is_some_and(|it| it <= end);
-                let has_rows = it.facts.rows.values().any(|rows| *rows > 0);
                 let is_theirs = it.facts.public_key == told.facts.public_key;
-                is_theirs && has_rows && !is_over && !is_known(&it.key)
+                it.subject.is_some() && is_theirs && self.has_rows(it) && !self.met(told, it)
             })
+    }
+
+    /// Returns whether a disguise hid rows, as far as its entries say it.
+    fn has_rows(&self, made: &LoggedOperation) -> bool {
+        let is_whole = |it: &LoggedOperation| it.key == made.key && it.makes_whole();
+        let is_uncounted = !made.makes_whole() && !self.all().any(is_whole);
+        is_uncounted || made.facts.rows.values().any(|rows| *rows > 0)
+    }
+
+    /// Returns whether the database in which everything was forgotten had a disguise that was `made` before, or
+    /// nothing of it any more. One that lacked it left its records unnamed.
+    pub(super) fn met(&self, told: &LoggedOperation, made: &LoggedOperation) -> bool {
+        let end = told.time.nanoseconds();
+        let is_over = made.facts.expires.is_some_and(|it| it <= end);
+        let is_named = || destroyed_of(told).any(|id| id == made.key);
+        let says_all = told.key.is_empty() && told.facts.disguises().is_some();
+        !says_all || is_over || is_named() || self.is_back(told, &made.key)
     }
 
     /// Returns whether the person of `told` had a disguise taken back whole, or its records destroyed.
@@ -194,8 +221,17 @@ impl Replay<'_> {
             }
             "disguise.forget" => is_theirs || destroyed_of(told).any(|id| id == made.key),
             "disguise.unregister" => is_theirs,
-            _ => false,
+            _ => is_making(told) && self.precedes(made, told),
         }
+    }
+}
+
+/// Returns the reason for which `told` waits for a disguise before it.
+pub(super) fn waits_for(told: &LoggedOperation) -> &'static str {
+    if is_making(told) {
+        WAITS_IN_ORDER
+    } else {
+        WAITS
     }
 }
 

@@ -119,6 +119,7 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
     // Keys with which their people went on in this database.
     let mut begun = BTreeSet::new();
     let mut applied = BTreeSet::new();
+    let mut later = Later::default();
     let lives = Lives::of(own);
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for (Committed { it, fate }, known) in own.iter().rev() {
@@ -156,8 +157,14 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         if !is_known && (is_told_again || is_apply && lives.has_whole(it)) {
             continue;
         }
+        if !is_known && later.is_repetition(it, &lineage, &lives) {
+            continue;
+        }
+        later.add(it, &lineage);
         let is_carried = !is_known && lives.was_carried_through(it) && applied.insert(&it.key);
-        if is_known && !is_there_again {
+        if is_known && !is_there_again && it.reveals_in_part() {
+            repeated.reveal_part(it, &lineage);
+        } else if is_known && !is_there_again {
             repeated.add(it, &lineage, is_own);
         } else if is_known || is_there_again || !repeated.has(it, &lineage) {
             missing.push(LoggedOperation {
@@ -191,6 +198,10 @@ struct Lives<'a> {
     applied: BTreeSet<&'a str>,
     /// Reveals that found nothing because their disguise was not here yet.
     too_early: BTreeSet<OperationId>,
+    /// Those that somebody cancelled in the middle, with rows hidden.
+    cancelled: BTreeSet<&'a str>,
+    /// Those of which something is told after they were applied.
+    touched: BTreeSet<&'a str>,
 }
 
 impl<'a> Lives<'a> {
@@ -211,6 +222,12 @@ impl<'a> Lives<'a> {
                 "disguise.reveal" if is_here => drop(lives.revealed.insert(key)),
                 "disguise.apply" | "disguise.decay" => drop(lives.applied.insert(key)),
                 _ => {}
+            }
+            if it.action == "disguise.cancel" && it.facts.hidden.is_some_and(|rows| rows > 0) {
+                lives.cancelled.insert(key);
+            }
+            if !it.makes_part() {
+                lives.touched.insert(key);
             }
             if is_here && it.makes_whole() {
                 lives.whole.insert(key);
@@ -236,7 +253,9 @@ impl<'a> Lives<'a> {
     fn was_carried_through(&self, it: &LoggedOperation) -> bool {
         let key = it.key.as_str();
         let is_told_of = self.applied.contains(key) || self.whole.contains(key);
-        it.action == REPLAY && it.makes_whole() && self.begun.contains(key) && !is_told_of
+        // One that was cancelled in the middle was not carried through in that life.
+        let is_whole = it.makes_whole() && !self.cancelled.contains(key);
+        it.action == REPLAY && is_whole && self.begun.contains(key) && !is_told_of
     }
 }
 
@@ -278,22 +297,68 @@ fn too_early(
     too_early
 }
 
+/// The disguises after the one at hand, from the last one on, each with the rows that it hid.
+#[derive(Default)]
+struct Later<'a>(BTreeMap<Asked<'a>, Vec<Hidden<'a>>>);
+
+/// The key of a person, the rows by the table, and the end.
+type Hidden<'a> = (Option<&'a str>, &'a BTreeMap<String, u64>, Option<i64>);
+
+impl<'a> Later<'a> {
+    fn add(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>) {
+        if let Some((asked, hidden)) = Self::hidden(it, lineage) {
+            self.0.entry(asked).or_default().push(hidden);
+        }
+    }
+
+    /// Returns whether the same disguise hid the same numbers of rows of the same person again: then `it` was
+    /// not committed, for it would have held them. Nothing else is told of it then.
+    fn is_repetition(
+        &self,
+        it: &'a LoggedOperation,
+        lineage: &Lineage<'a>,
+        lives: &Lives<'a>,
+    ) -> bool {
+        let hidden = Self::hidden(it, lineage).filter(|_| !lives.touched.contains(&*it.key));
+        hidden.is_some_and(|(asked, hidden)| {
+            let later = self.0.get(&asked);
+            later.is_some_and(|later| later.contains(&hidden))
+        })
+    }
+
+    fn hidden(it: &'a LoggedOperation, lineage: &Lineage<'a>) -> Option<(Asked<'a>, Hidden<'a>)> {
+        let has_rows = it.facts.rows.values().any(|rows| *rows > 0);
+        let is_of_one = it.action == "disguise.apply" && it.subject.is_some() && has_rows;
+        let hidden = (lineage.of_operation(it), &it.facts.rows, it.facts.expires);
+        asked(it).filter(|_| is_of_one).map(|asked| (asked, hidden))
+    }
+}
+
 /// The lineages of people under which an action was done.
 type Keys<'a> = BTreeSet<Option<&'a str>>;
 
 /// A hold, by the person or the disguise, and by who placed it and by what right.
 type Placed<'a> = (Option<&'a str>, Option<&'a str>, &'a str, &'a str);
 
+/// A disguise by its specification, the values of its parameters and its person.
+type Asked<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+
 /// The operations after the one at hand that the database has, from the last one on.
 #[derive(Default)]
 struct Repeated<'a> {
     same: BTreeMap<(&'a str, &'a str, Option<&'a str>), Keys<'a>>,
+    /// Reveals that left something hidden.
+    in_part: BTreeMap<(&'a str, Option<&'a str>), Keys<'a>>,
     /// Those that were placed here.
     holds: BTreeSet<Placed<'a>>,
     /// Those who had everything forgotten here, with their credential.
     forgot: BTreeSet<&'a str>,
     /// Those whose credentials went with everything else, perhaps by a replay.
     closed: BTreeSet<&'a str>,
+    /// Disguises that were applied here.
+    applied: BTreeMap<Asked<'a>, Keys<'a>>,
+    /// Those that were scheduled here, or applied.
+    scheduled: BTreeMap<Asked<'a>, Keys<'a>>,
 }
 
 impl<'a> Repeated<'a> {
@@ -304,14 +369,29 @@ impl<'a> Repeated<'a> {
         if it.action == "disguise.hold" && is_own {
             self.holds.insert(placed(it));
         }
+        if let Some(asked) = asked(it).filter(|_| is_own) {
+            if it.action == "disguise.apply" {
+                self.applied.entry(asked).or_default().insert(key);
+            }
+            if matches!(&*it.action, "disguise.apply" | "disguise.schedule") {
+                self.scheduled.entry(asked).or_default().insert(key);
+            }
+        }
         if it.action == "disguise.forget" && it.key.is_empty() {
             self.closed.extend(key);
             self.forgot.extend(key.filter(|_| is_own));
         }
     }
 
-    /// Returns whether the person of `it` did the same again, or had everything forgotten since. By
-    /// the id alone it may have been somebody else's; so their keys must be of one lineage, where
+    /// Takes up a reveal that left something hidden: it is not the same as one that left nothing.
+    fn reveal_part(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>) {
+        let name = (&*it.key, it.subject.as_deref());
+        let key = lineage.of_operation(it);
+        self.in_part.entry(name).or_default().insert(key);
+    }
+
+    /// Returns whether the person of `it` did the same again, or had everything forgotten since; of a disguise,
+    /// whether the same was asked for again. By the id alone it may have been somebody else's; so their keys must be of one lineage, where
     /// the entry names one. Whoever registers again has another key. A hold is placed again by the same
     /// authority for the same reason.
     fn has(&self, it: &'a LoggedOperation, lineage: &Lineage<'a>) -> bool {
@@ -324,10 +404,27 @@ impl<'a> Repeated<'a> {
             "disguise.forget" | "disguise.key" => &self.forgot,
             "disguise.password" => &self.closed,
             "disguise.hold" => return self.holds.contains(&placed(it)),
+            "disguise.apply" | "disguise.begin" => {
+                return asked(it).is_some_and(|it| self.applied.get(&it).is_some_and(is_same));
+            }
+            "disguise.reveal" if it.facts.kept != Some(0) => {
+                let part = self.in_part.get(&(&*it.key, it.subject.as_deref()));
+                return part.is_some_and(is_same) || self.same.get(&name).is_some_and(is_same);
+            }
+            "disguise.schedule" => {
+                return asked(it).is_some_and(|it| self.scheduled.get(&it).is_some_and(is_same));
+            }
             _ => return it.may_be_repeated() && self.same.get(&name).is_some_and(is_same),
         };
         self.same.get(&name).is_some_and(is_same) || own.is_some_and(|key| ended.contains(key))
     }
+}
+
+/// Returns what is asked for by an operation that makes a disguise, or schedules one.
+fn asked(it: &LoggedOperation) -> Option<Asked<'_>> {
+    let (specification, parameters) = (&it.facts.specification, &it.facts.parameters);
+    let specification = specification.as_deref()?;
+    Some((specification, parameters.as_deref(), it.subject.as_deref()))
 }
 
 fn placed(hold: &LoggedOperation) -> Placed<'_> {

@@ -49,7 +49,7 @@ pub(crate) struct LoggedFacts {
     /// The numbers of rows that were hidden or came back, by the table.
     pub(crate) rows: BTreeMap<String, u64>,
     /// The numbers of values that came back, by the table.
-    pub(super) values: BTreeMap<String, u64>,
+    pub(crate) values: BTreeMap<String, u64>,
     /// The numbers of rows made meanwhile that a reveal deleted, by the table.
     pub(super) deleted: BTreeMap<String, u64>,
     /// The numbers of rows made meanwhile that a reveal left under placeholders, by the table.

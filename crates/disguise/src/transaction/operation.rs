@@ -203,6 +203,18 @@ impl LoggedOperation {
         self.action == "disguise.reveal" && self.unread.is_none() && self.facts.change_nothing()
     }
 
+    /// Returns whether it is a reveal that left something hidden, or does not say that it left nothing.
+    pub(crate) fn reveals_in_part(&self) -> bool {
+        self.action == "disguise.reveal" && self.facts.kept != Some(0)
+    }
+
+    /// Returns whether it is a reveal with which rows or values came back.
+    pub(crate) fn brings_back(&self) -> bool {
+        let counts = [&self.facts.rows, &self.facts.values];
+        let mut counts = counts.into_iter().flatten();
+        self.action == "disguise.reveal" && counts.any(|(_, count)| *count > 0)
+    }
+
     /// Returns whether it is a reveal that changed nothing at all, as its entry says. One that ended a
     /// disguise in chunks before its rows were reached does not say which records it destroyed, nor did
     /// programs before where it found nothing there.

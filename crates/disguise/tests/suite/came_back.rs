@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "tests stop at the first surprise"
 )]
 
@@ -33,7 +34,7 @@ fn of_one(spec: &Spec, expires: Option<Timestamp>) -> ApplyRequest<'_> {
 }
 
 impl Station {
-    fn replay_at(&mut self, spec: &str, time: Timestamp) -> Vec<MissingOperation> {
+    pub(super) fn replay_at(&mut self, spec: &str, time: Timestamp) -> Vec<MissingOperation> {
         let (told, specs) = (self.told.borrow().clone(), [edna(spec)]);
         let request = ReplayRequest {
             told: &told,
@@ -44,7 +45,7 @@ impl Station {
         self.forum.engine.missed().replay(&request).unwrap()
     }
 
-    fn reveal_at(&mut self, id: DisguiseId, time: Timestamp) -> Revealed {
+    pub(super) fn reveal_at(&mut self, id: DisguiseId, time: Timestamp) -> Revealed {
         let request = RevealRequest {
             user: ONE,
             credential: Credential::Key(&self.forum.keys[&1]),
@@ -314,4 +315,142 @@ pub(crate) fn what_was_due_while_the_account_was_away_ends_with_its_return() {
     assert_eq!(back.ended, [id]);
     assert_eq!(station.swept(3), [[], []]);
     station.forum.assert_as_before();
+}
+
+/// A disguise was lost with a backup that nobody replayed, and its person, in clear, had everything forgotten.
+/// A replay of an older backup hid them, and threw away what brings them back.
+pub(crate) fn who_forgot_everything_where_a_disguise_was_not_keeps_what_opens_it() {
+    let mut station = station();
+    let before = station.forum.everything();
+    let gone = station.apply(GDPR, Some(1));
+    station.restore();
+    station.forget(1, None);
+    station.restore();
+    for is_first in [true, false] {
+        let done = station.replay_at(GDPR, time());
+        assert_eq!(done.len(), if is_first { 2 } else { 1 }, "{done:?}");
+        let last = why(done.last().unwrap());
+        assert!(last.contains("forget everything again"), "{done:?}");
+    }
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    assert_eq!(station.forum.everything(), before);
+    station.forget(1, None);
+    assert_eq!(station.replay_at(GDPR, time()), []);
+    // One of everybody is not made again over them.
+    let mut station = self::station();
+    let before = station.forum.everything();
+    station.apply(BLANK, None);
+    station.restore();
+    station.forget(2, None);
+    station.restore();
+    // The forgetting ends the registration of the second person.
+    for reason in ["Apply it anew", "belong to nobody who is registered"] {
+        let done = station.replay_at(BLANK, time());
+        assert!(why(&done[0]).contains(reason), "{done:?}");
+        assert!(done[1..].iter().all(|it| why(it).is_empty()), "{done:?}");
+        assert_eq!(station.forum.everything(), before);
+    }
+}
+
+/// A disguise that hid nothing, for another one held the rows, was made again by a replay without that other one,
+/// which had been taken back: it hid the rows, whose records nobody could open.
+pub(crate) fn a_disguise_after_one_that_was_taken_back_hides_no_more_than_it_did() {
+    for is_begun in [false, true] {
+        let mut station = station();
+        let before = station.forum.everything();
+        let first = if is_begun {
+            let begun = begin(&mut station.forum, BLANK, Some(1), false).unwrap();
+            station
+                .forum
+                .engine
+                .chunks()
+                .proceed(begun, 1, time())
+                .unwrap();
+            begun
+        } else {
+            station.apply(BLANK, Some(1)).id
+        };
+        station.apply(ANON, Some(1));
+        assert!(station.forum.reveal(1, first).found);
+        station.forget(1, None);
+        station.restore();
+        let specs = [edna(BLANK), edna(ANON)];
+        for _ in 0..2 {
+            let done = station.replay(&specs, &[]);
+            let anon = done.iter().find(|it| !why(it).is_empty());
+            let anon = anon.unwrap_or_else(|| panic!("{is_begun} {done:?}"));
+            assert_eq!(anon.action, "disguise.apply", "{done:?}");
+            assert!(why(anon).contains("taken back after it"), "{done:?}");
+            assert_eq!(station.forum.everything(), before);
+        }
+    }
+}
+
+/// A replay made a disguise again before its person could reveal what the log reveals before it: those rows
+/// came back in clear, and nothing said so.
+pub(crate) fn what_is_revealed_after_a_replay_is_named_until_it_is_hidden_anew() {
+    for (gone, text) in [(GDPR, "not listed any more"), (ANON, "in clear here")] {
+        let mut station = station();
+        let gone_id = station.apply(gone, Some(1)).id;
+        station.back_up();
+        assert!(station.forum.reveal(1, gone_id).is_complete());
+        station.apply(BLANK, Some(1));
+        station.restore();
+        let specs = [edna(gone), edna(BLANK)];
+        let done = station.replay(&specs, &[]);
+        assert!(why(&done[0]).contains("reveal it again"), "{done:?}");
+        assert!(station.forum.reveal(1, gone_id).is_complete());
+        for _ in 0..2 {
+            let done = station.replay(&specs, &[]);
+            assert_eq!(done.len(), 1, "{done:?}");
+            assert!(why(&done[0]).contains(text), "{done:?}");
+        }
+        station.apply(BLANK, Some(1));
+        assert_eq!(station.replay(&specs, &[]), []);
+    }
+}
+
+/// A disguise in chunks ended one that waited for the same, and was cancelled. In a backup from before, that one
+/// waited on, and a sweep hid the person.
+pub(crate) fn what_ended_with_a_cancelled_disguise_does_not_wait_after_a_replay() {
+    let mut station = station();
+    let spec = edna(GDPR);
+    let before = station.forum.everything();
+    station.schedule(&spec).unwrap();
+    station.back_up();
+    let mut chunks = station.forum.engine.chunks();
+    let begun = chunks.begin(&of_one(&spec, None)).unwrap();
+    chunks.proceed(begun, 1, time()).unwrap();
+    station
+        .forum
+        .engine
+        .schedule()
+        .cancel(begun, time())
+        .unwrap();
+    station.restore();
+    assert_eq!(station.waiting().len(), 1);
+    for _ in 0..2 {
+        let done = station.replay_at(GDPR, time());
+        assert!(why(&done[0]).contains("in clear here"), "{done:?}");
+        assert_eq!(station.waiting(), []);
+    }
+    assert_eq!(station.swept(9), [[], []]);
+    assert_eq!(station.forum.everything(), before);
+}
+
+/// A reveal found nothing where its disguise is not and will not be made again: the reveal that the log tells
+/// of was listed at each replay, with advice that led nowhere.
+pub(crate) fn a_reveal_of_what_is_not_made_again_is_not_listed() {
+    let mut station = station();
+    let gone = station.apply(GDPR, Some(1));
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.restore();
+    assert!(!station.forum.reveal(1, gone.id).found);
+    // The database goes on without the disguise.
+    station.apply(BLANK, Some(2));
+    let first = station.replay_at(GDPR, time());
+    let left: Vec<_> = first.iter().filter(|it| !why(it).is_empty()).collect();
+    assert_eq!(left.len(), 1, "{first:?}");
+    assert_eq!(left[0].action, "disguise.apply");
+    assert_eq!(station.replay_at(GDPR, time()).len(), 1);
 }

@@ -63,6 +63,17 @@ macro_rules! for_every_claim {
             what_waits_ends_with_a_disguise_of_the_same
             two_that_waited_for_the_same_are_applied_once
             what_was_due_while_the_account_was_away_ends_with_its_return
+            who_forgot_everything_where_a_disguise_was_not_keeps_what_opens_it
+            a_disguise_after_one_that_was_taken_back_hides_no_more_than_it_did
+            what_is_revealed_after_a_replay_is_named_until_it_is_hidden_anew
+            what_ended_with_a_cancelled_disguise_does_not_wait_after_a_replay
+            a_reveal_of_what_is_not_made_again_is_not_listed
+            a_disguise_waits_for_one_before_it_that_is_not_done
+            a_disguise_of_everybody_does_not_wait_for_one_that_cannot_be_done
+            what_a_late_reveal_ended_is_listed
+            a_reveal_in_part_is_not_the_same_where_the_rest_ends
+            a_disguise_that_was_asked_for_twice_is_made_once
+            what_ended_keeps_no_row_that_another_person_took_back
             a_missed_hold_ends_once_it_is_placed_again
             a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted

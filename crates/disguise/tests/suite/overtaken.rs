@@ -24,7 +24,7 @@ const OVERTAKEN: &str = "the database has later operations";
 
 impl Station {
     /// The machine stops between the entry of `deed` and its commit.
-    fn stop_before_the_commit(&mut self, deed: impl FnOnce(&mut Self)) {
+    pub(super) fn stop_before_the_commit(&mut self, deed: impl FnOnce(&mut Self)) {
         self.back_up();
         deed(self);
         self.restore();
@@ -66,7 +66,7 @@ pub(crate) fn what_was_not_committed_is_not_done_after_what_came_later() {
     };
     let mut station = station();
     station.stop_before_the_commit(|station| {
-        let spec = edna(GDPR);
+        let spec = edna(BLANK);
         let request = request(&spec, None);
         let mut schedule = station.forum.engine.schedule();
         schedule.add(&request, later(3)).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn what_was_not_committed_is_not_done_after_what_came_later() {
     let first = station.apply(ANON, Some(1));
     let second = station.apply(GDPR, Some(1));
     let hidden = station.forum.everything();
-    let missed = station.replay(&[edna(GDPR), edna(ANON)], &[]);
+    let missed = station.replay(&[edna(GDPR), edna(ANON), edna(BLANK)], &[]);
     let actions: Vec<&str> = outlooks(&missed).into_iter().map(|it| it.0).collect();
     assert_eq!(
         actions,

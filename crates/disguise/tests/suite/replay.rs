@@ -370,7 +370,7 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
             "credential: rekey again with the one from before",
         ),
         ("disguise.apply", "credential: apply it again"),
-        ("disguise.forget", "of that time to follow: forget it again"),
+        ("disguise.forget", "and not earlier, forget it again"),
         ("disguise.apply", "parameters are not given"),
         (
             "disguise.apply",

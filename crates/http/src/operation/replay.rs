@@ -100,7 +100,7 @@ struct MissedForm {
     time: String,
     /// The outlook: possible, done, or not done.
     outlook: &'static str,
-    /// Why it is not done.
+    /// Why it is not done, or how it was done otherwise than then.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }

@@ -16,6 +16,8 @@ use crate::schema::ResolvedTable;
 /// The most last sections that may belong to the step that is being written.
 const SECTIONS_A_STEP_MAX: usize = 16;
 
+const UNMET: &str = "somebody of whom it would hide rows had everything forgotten since, where the database did not have it: what it hid of theirs would be lost. Apply it anew to each of the others";
+
 /// People whose records were destroyed since the disguise that is applied again, as entries name
 /// them, each with the key of that time. One id may have had several people.
 #[derive(Default)]
@@ -24,6 +26,8 @@ pub(crate) struct Forgotten {
     pub(crate) disguise: Vec<(String, PublicKey)>,
     /// People whose records were all destroyed.
     pub(crate) everything: Vec<(String, PublicKey)>,
+    /// People whose records were all destroyed where this disguise was not.
+    pub(crate) unmet: Vec<(String, PublicKey)>,
     /// The naming of people in those entries.
     pub(crate) naming: Naming,
 }
@@ -98,7 +102,7 @@ impl Notes {
         principals: &Principals<'_>,
     ) -> Result<(), Error> {
         self.bags.retain(|name, _| !principals.has_forgotten(name));
-        if forgotten.is_empty() {
+        if forgotten.is_empty() && forgotten.unmet.is_empty() {
             return Ok(());
         }
         let salt = principals.notes.salt;
@@ -109,6 +113,10 @@ impl Notes {
                 let mut some = some.iter();
                 some.any(|(name, with)| names.contains(name) && key == Some(with))
             };
+            if is_among(&forgotten.unmet) && !bag.is_empty() {
+                let what = UNMET.to_owned();
+                return Err(Error::Value { what });
+            }
             if is_among(&forgotten.everything) {
                 continue;
             }

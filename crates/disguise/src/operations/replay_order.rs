@@ -1,0 +1,195 @@
+//! Disguises and reveals of one person whose order a replay cannot keep: a reveal takes the credential, and a disguise
+//! that was taken back may not be made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::missed::Replayability;
+use super::replay_decision::Replay;
+use super::replay_forget::is_making;
+use crate::transaction::history::Presence;
+use crate::transaction::operation::{LoggedOperation, OperationId, REPLAY};
+
+/// The operations done in the database, by the log.
+type Done<'a> = [(&'a LoggedOperation, Presence)];
+
+/// Returns those among `done` that were done again as the log has them, and went another way than in the log, because
+/// a reveal between them came later: until the same is asked for anew.
+pub(super) fn out_of_order(done: &Done<'_>) -> BTreeSet<OperationId> {
+    let mut found = BTreeSet::new();
+    for (place, (it, presence)) in done.iter().enumerate() {
+        let is_repeated = *presence == Presence::Here && it.action == "disguise.reveal";
+        if !is_repeated {
+            continue;
+        }
+        let before = done.get(..place).unwrap_or_default();
+        let same = |other: &LoggedOperation| {
+            is_reveal(other) && other.key == it.key && other.subject == it.subject
+        };
+        let first = before
+            .iter()
+            .position(|(other, presence)| *presence == Presence::Missing && same(other));
+        if let Some(first) = first {
+            let asked = Repeated { done, first, place };
+            found.extend(asked.made_too_early().chain(asked.ended_early()));
+        }
+    }
+    found
+}
+
+/// A reveal that is missing at `first`, and was repeated at `place`.
+struct Repeated<'d, 'a> {
+    done: &'d Done<'a>,
+    first: usize,
+    place: usize,
+}
+
+impl<'a> Repeated<'_, 'a> {
+    fn missed(&self) -> Option<&'a LoggedOperation> {
+        self.done.get(self.first).map(|it| it.0)
+    }
+
+    fn here(&self) -> Option<&'a LoggedOperation> {
+        self.done.get(self.place).map(|it| it.0)
+    }
+
+    /// Returns the disguises that the log has after the reveal, and that a replay made before it.
+    fn made_too_early(&self) -> impl Iterator<Item = OperationId> {
+        let between = self.done.get(self.first..self.place).unwrap_or_default();
+        let brings_back = self.here().is_some_and(LoggedOperation::brings_back);
+        let made = between.iter().filter(move |(it, presence)| {
+            let is_made = it.makes_part() && it.action != REPLAY;
+            let mut replays = between.iter();
+            brings_back
+                && *presence == Presence::Replayed
+                && is_made
+                && self.missed().is_some_and(|missed| concern_one(it, missed))
+                && replays.any(|(replay, _)| replay.did_again(it) && replay.makes_whole())
+        });
+        let made = made.filter(|(it, _)| !self.is_asked_anew(it));
+        made.map(|(it, _)| it.id)
+    }
+
+    /// Returns the scheduled disguises that were due after the reveal of the log, and ended with this one.
+    fn ended_early(&self) -> impl Iterator<Item = OperationId> {
+        let before = self.done.get(..self.place).unwrap_or_default();
+        let ended = before.iter().filter(|(it, _)| {
+            let is_ended = self.here().is_some_and(|here| here.ends_scheduled(&it.key));
+            let is_later = |missed: &LoggedOperation| {
+                let revealed = missed.time.nanoseconds();
+                it.facts.due.is_some_and(|due| due > revealed) && !missed.ends_scheduled(&it.key)
+            };
+            it.action == "disguise.schedule" && is_ended && self.missed().is_some_and(is_later)
+        });
+        let ended = ended.filter(|(it, _)| !self.is_asked_anew(it));
+        ended.map(|(it, _)| it.id)
+    }
+
+    /// Returns whether the same specification was applied or scheduled since, for the same person.
+    fn is_asked_anew(&self, it: &LoggedOperation) -> bool {
+        let mut since = self.done.iter().skip(self.place);
+        let subject = self.missed().and_then(|missed| missed.subject.as_deref());
+        since.any(|(anew, presence)| {
+            let is_asked = matches!(&*anew.action, "disguise.apply" | "disguise.schedule");
+            let is_like = anew.facts.specification == it.facts.specification;
+            let is_theirs = anew.subject.is_none() || anew.subject.as_deref() == subject;
+            *presence == Presence::Here && is_asked && is_like && is_theirs
+        })
+    }
+}
+
+fn is_reveal(it: &LoggedOperation) -> bool {
+    it.action == "disguise.reveal" && !it.reveals_no_row()
+}
+
+/// Returns whether two operations are about one person, or one of them about everybody.
+fn concern_one(one: &LoggedOperation, other: &LoggedOperation) -> bool {
+    one.subject.is_none() || other.subject.is_none() || one.subject == other.subject
+}
+
+impl Replay<'_> {
+    /// Returns the missing disguises that would hide rows which another one held then: that one is not here,
+    /// nor made again, and was taken back after them.
+    pub(super) fn meeting_more(&self) -> BTreeSet<OperationId> {
+        let missing: BTreeSet<_> = self.missing.iter().map(|it| it.id).collect();
+        let mut more = BTreeSet::new();
+        let mut unmade: Vec<&LoggedOperation> = Vec::new();
+        for (told, presence) in self.done.iter().filter(|(it, _)| is_making(it)) {
+            if self.is_here(told, *presence) {
+                continue;
+            }
+            let is_met = |it: &&LoggedOperation| {
+                it.key != told.key && concern_one(it, told) && self.is_revealed_after(it, told)
+            };
+            let is_missing = missing.contains(&told.id);
+            if is_missing && unmade.iter().any(is_met) {
+                more.insert(told.id);
+            } else if is_missing && !self.is_not_to_be_made(told) {
+                continue;
+            }
+            unmade.push(told);
+        }
+        more
+    }
+
+    /// Returns whether this database hid rows by a disguise when it was made, or when a replay made it again: of one
+    /// that was taken back, a replay may have done nothing.
+    pub(super) fn is_here(&self, made: &LoggedOperation, presence: Presence) -> bool {
+        match presence {
+            Presence::Here => true,
+            Presence::Replayed => {
+                let mut all = self.all();
+                all.any(|it| it.did_again(made) && it.makes_whole())
+            }
+            Presence::Followed | Presence::Missing => false,
+        }
+    }
+
+    /// Returns whether the person of `told` took rows of the disguise `made` back after it; for one of everybody,
+    /// whether anybody did.
+    fn is_revealed_after(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
+        let mut since = self.all().skip_while(|it| it.id != told.id);
+        since.any(|it| is_reveal(it) && it.key == made.key && concern_one(it, told))
+    }
+
+    /// Returns whether a disguise must be made again before another one, which would hide its rows: they would come
+    /// back, and end, with that one. One of everybody and one of one person wait for each other only as long as the
+    /// caller may give what is lacking.
+    pub(super) fn precedes(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
+        let is_of_one = made.subject.is_some() && made.subject == told.subject;
+        let is_lacking = || !self.is_given(made) || self.is_after_update(made);
+        made.key != told.key && concern_one(made, told) && (is_of_one || is_lacking())
+    }
+
+    /// Returns the outcome of a disguise that was made again with these rows, by the table. Where its person has
+    /// others, different numbers may be due to them.
+    pub(super) fn compared(
+        &self,
+        told: &LoggedOperation,
+        hidden: Option<&BTreeMap<String, u64>>,
+    ) -> Replayability {
+        let is_other = |it: &LoggedOperation| {
+            it.makes_part() && it.key != told.key && it.subject == told.subject
+        };
+        let is_counted = matches!(&*told.action, "disguise.apply" | "disguise.decay");
+        let has_others = told.subject.is_some() && is_counted && self.all().any(is_other);
+        let Some(hidden) = hidden.filter(|_| has_others) else {
+            return Replayability::Done;
+        };
+        let then = &told.facts.rows;
+        let tables: BTreeSet<&String> = hidden.keys().chain(then.keys()).collect();
+        let count = |rows: &BTreeMap<String, u64>, table| rows.get(table).copied().unwrap_or(0);
+        let different = tables.into_iter().filter_map(|table| {
+            let (now, then) = (count(hidden, table), count(then, table));
+            (now != then).then(|| format!("{table} {now}, then {then}"))
+        });
+        let different: Vec<String> = different.collect();
+        if different.is_empty() {
+            return Replayability::Done;
+        }
+        Replayability::Otherwise(format!(
+            "it hid other numbers of rows than then ({}): another disguise of its person may hold them, or have held them then. See with the person's \
+             credential what `list` opens",
+            different.join("; ")
+        ))
+    }
+}
