@@ -73,8 +73,12 @@ impl LogLocation {
         // A server's configuration may have the name of the geometry.
         let has_geometry = |at: &Path| at.join(GEOMETRY).symlink_metadata().is_ok();
         let has_folder = |at: &Path, name: &&str| at.join(name).is_dir();
+        let is_there = |name: &str| {
+            let there = heads.join(name).symlink_metadata();
+            there.is_ok_and(|it| !it.is_dir())
+        };
         // Copies are compared whatever was put beside them.
-        let has_copies = COPIES.iter().any(|name| heads.join(name).is_file());
+        let has_copies = COPIES.iter().any(|name| is_there(name));
         let is_log = has_geometry(&heads) && LOG_FOLDERS.iter().any(|it| has_folder(&heads, it));
         let is_within =
             |at: &Path| has_geometry(at) && LOG_FOLDERS.iter().all(|name| has_folder(at, name));
@@ -321,7 +325,7 @@ mod tests {
         ] {
             fs::create_dir_all(at(name)).unwrap();
         }
-        fs::write(at("kept/journal"), "").unwrap();
+        symlink(at("served/probity.toml"), at("kept/journal")).unwrap();
         for name in ["other", "served", "kept"] {
             symlink("anything", at(name).join("probity.toml")).unwrap();
         }
