@@ -12,7 +12,7 @@ use super::replay_begun::FateOfBegun;
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
 use super::replay_lives::{Going, going, waits_for};
-use super::replay_order::out_of_order;
+use super::replay_order::{Remade, out_of_order};
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
 use crate::database::Database;
@@ -74,6 +74,7 @@ pub(super) struct Replay<'a> {
     /// All operations done in this database, present or missing.
     pub(super) done: Vec<(&'a LoggedOperation, Presence)>,
     pub(super) missing: Vec<LoggedOperation>,
+    pub(super) remade: Remade<'a>,
     pub(super) people: BTreeMap<String, Value>,
     /// Keys that are older than those in the log.
     pub(super) changed: Changed,
@@ -135,6 +136,7 @@ impl<'a> Replay<'a> {
         let mut replay = Self {
             request,
             salt,
+            remade: Remade::of(&done),
             done,
             changed: Changed::of(&missing, &people),
             going: if missing.is_empty() {

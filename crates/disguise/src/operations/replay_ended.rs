@@ -65,6 +65,9 @@ impl<'a> Replay<'a> {
     /// Returns why a disguise is not made that has ended: another person took rows back after it, which it may have held
     /// for both, and would keep for good.
     pub(super) fn may_keep_of_others(&self, told: &LoggedOperation) -> Option<&'static str> {
+        if !self.is_over(told) {
+            return None;
+        }
         let first = self
             .all()
             .take_while(|it| it.id != told.id)
@@ -76,12 +79,11 @@ impl<'a> Replay<'a> {
             rows.any(|(table, rows)| *rows > 0 && tables.get(table).is_some_and(|rows| *rows > 0))
         };
         let mut since = self.done.iter().skip_while(|(it, _)| it.id != told.id);
-        let is_kept = self.is_over(told)
-            && since.any(|(it, presence)| {
-                let is_of_another = it.subject.is_some() && it.subject != told.subject;
-                let is_missing = *presence == Presence::Missing && it.action == "disguise.reveal";
-                is_missing && is_of_another && before.contains(&*it.key) && is_of_same_rows(it)
-            });
+        let is_kept = since.any(|(it, presence)| {
+            let is_of_another = it.subject.is_some() && it.subject != told.subject;
+            let is_missing = *presence == Presence::Missing && it.action == "disguise.reveal";
+            is_missing && is_of_another && before.contains(&*it.key) && is_of_same_rows(it)
+        });
         is_kept.then_some(KEPT_OF_OTHERS)
     }
 

@@ -6,11 +6,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::missed::Replayability;
 use super::replay_decision::Replay;
 use super::replay_forget::is_making;
+use crate::records::name::digits;
 use crate::transaction::history::Presence;
 use crate::transaction::operation::{LoggedOperation, OperationId, REPLAY};
 
 /// The operations done in the database, by the log.
-type Done<'a> = [(&'a LoggedOperation, Presence)];
+pub(super) type Done<'a> = [(&'a LoggedOperation, Presence)];
+
+/// What replays made again, by the operation or, in entries of earlier programs, by the disguise.
+#[derive(Default)]
+pub(super) struct Remade<'a>(BTreeSet<&'a str>);
+
+impl<'a> Remade<'a> {
+    pub(super) fn of(done: &Done<'a>) -> Self {
+        let replays = done.iter().filter(|(it, _)| it.action == REPLAY);
+        let made = replays.filter(|(it, _)| it.makes_whole());
+        Self(
+            made.map(|(it, _)| it.facts.again.as_deref().unwrap_or(&it.key))
+                .collect(),
+        )
+    }
+
+    fn has(&self, it: &LoggedOperation) -> bool {
+        self.0.contains(&*digits(&it.id)) || self.0.contains(&*it.key)
+    }
+}
 
 /// Returns those among `done` that were done again as the log has them, and went another way than in the log, because
 /// a reveal between them came later: until the same is asked for anew.
@@ -136,10 +156,7 @@ impl Replay<'_> {
     pub(super) fn is_here(&self, made: &LoggedOperation, presence: Presence) -> bool {
         match presence {
             Presence::Here => true,
-            Presence::Replayed => {
-                let mut all = self.all();
-                all.any(|it| it.did_again(made) && it.makes_whole())
-            }
+            Presence::Replayed => self.remade.has(made),
             Presence::Followed | Presence::Missing => false,
         }
     }

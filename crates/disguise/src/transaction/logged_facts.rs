@@ -61,7 +61,7 @@ pub(crate) struct LoggedFacts {
     /// The number of rows and values that a reveal did not bring back.
     pub(crate) kept: Option<u64>,
     /// The operation that a replay did again; entries of older programs lack it.
-    pub(super) again: Option<String>,
+    pub(crate) again: Option<String>,
     /// The name that a database had until it was made another one.
     pub(super) former: Option<String>,
     pub(super) tenant: Option<String>,

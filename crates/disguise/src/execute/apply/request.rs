@@ -40,7 +40,8 @@ impl ApplyRequest<'_> {
             None => Ok(Day::NEVER),
             Some(end) if end > time => Ok(Day::not_before(end)),
             Some(_) => Err(Error::Value {
-                what: "a disguise cannot end before it begins".to_owned(),
+                what: "a disguise cannot end before it begins: let it end later than now, and than its grace period"
+                    .to_owned(),
             }),
         }
     }

@@ -113,7 +113,11 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
                 | Error::LogNeeded
                 | Error::UnsaidLog),
             )) => {
-                outcome = outcome.and(Err(refused(error)));
+                outcome = outcome.and(Err(match error {
+                    Error::NoSuchDisguise => Failure::new(format!("no disguise {id} goes on here"))
+                        .remedy("see what waits or goes on with: probity disguise scheduled"),
+                    other => refused(other),
+                }));
             }
             Err(Stop::Failed(error @ Error::OverNeeded)) => {
                 let advice = Advice::of_resume(args, environment).with_over();

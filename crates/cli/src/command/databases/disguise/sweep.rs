@@ -170,8 +170,9 @@ fn print(dry: bool, form: &SweptForm, output: &mut Output) -> Result<(), Failure
     let records = counted(form.records, "record", "records");
     output.line(&format!("{records} {destroyed}"))?;
     if form.held > 0 {
-        let held = counted(form.held, "record that has", "records that have");
-        output.line(&format!("{held} ended stays, for it is held"))?;
+        let one = "record that has ended stays, for it is held";
+        let more = "records that have ended stay, for they are held";
+        output.line(&counted(form.held, one, more))?;
     }
     for it in &form.refused {
         note(&format!(
