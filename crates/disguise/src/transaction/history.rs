@@ -119,7 +119,6 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
     // Keys with which their people went on in this database.
     let mut begun = BTreeSet::new();
     let mut applied = BTreeSet::new();
-    let mut later = Later::default();
     let lives = Lives::of(own);
     let (mut done, mut missing) = (Vec::new(), Vec::new());
     for (Committed { it, fate }, known) in own.iter().rev() {
@@ -157,10 +156,6 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         if !is_known && (is_told_again || is_apply && lives.has_whole(it)) {
             continue;
         }
-        if !is_known && later.is_repetition(it, &lineage, &lives) {
-            continue;
-        }
-        later.add(it, &lineage);
         let is_carried = !is_known && lives.was_carried_through(it) && applied.insert(&it.key);
         if is_known && !is_there_again && it.reveals_in_part() {
             repeated.reveal_part(it, &lineage);
@@ -200,8 +195,6 @@ struct Lives<'a> {
     too_early: BTreeSet<OperationId>,
     /// Those that somebody cancelled in the middle, with rows hidden.
     cancelled: BTreeSet<&'a str>,
-    /// Those of which something is told after they were applied.
-    touched: BTreeSet<&'a str>,
 }
 
 impl<'a> Lives<'a> {
@@ -225,9 +218,6 @@ impl<'a> Lives<'a> {
             }
             if it.action == "disguise.cancel" && it.facts.hidden.is_some_and(|rows| rows > 0) {
                 lives.cancelled.insert(key);
-            }
-            if !it.makes_part() {
-                lives.touched.insert(key);
             }
             if is_here && it.makes_whole() {
                 lives.whole.insert(key);
@@ -295,43 +285,6 @@ fn too_early(
         }
     }
     too_early
-}
-
-/// The disguises after the one at hand, from the last one on, each with the rows that it hid.
-#[derive(Default)]
-struct Later<'a>(BTreeMap<Asked<'a>, Vec<Hidden<'a>>>);
-
-/// The key of a person, the rows by the table, and the end.
-type Hidden<'a> = (Option<&'a str>, &'a BTreeMap<String, u64>, Option<i64>);
-
-impl<'a> Later<'a> {
-    fn add(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>) {
-        if let Some((asked, hidden)) = Self::hidden(it, lineage) {
-            self.0.entry(asked).or_default().push(hidden);
-        }
-    }
-
-    /// Returns whether the same disguise hid the same numbers of rows of the same person again: then `it` was
-    /// not committed, for it would have held them. Nothing else is told of it then.
-    fn is_repetition(
-        &self,
-        it: &'a LoggedOperation,
-        lineage: &Lineage<'a>,
-        lives: &Lives<'a>,
-    ) -> bool {
-        let hidden = Self::hidden(it, lineage).filter(|_| !lives.touched.contains(&*it.key));
-        hidden.is_some_and(|(asked, hidden)| {
-            let later = self.0.get(&asked);
-            later.is_some_and(|later| later.contains(&hidden))
-        })
-    }
-
-    fn hidden(it: &'a LoggedOperation, lineage: &Lineage<'a>) -> Option<(Asked<'a>, Hidden<'a>)> {
-        let has_rows = it.facts.rows.values().any(|rows| *rows > 0);
-        let is_of_one = it.action == "disguise.apply" && it.subject.is_some() && has_rows;
-        let hidden = (lineage.of_operation(it), &it.facts.rows, it.facts.expires);
-        asked(it).filter(|_| is_of_one).map(|asked| (asked, hidden))
-    }
 }
 
 /// The lineages of people under which an action was done.
