@@ -152,6 +152,7 @@ fn claims() -> Vec<Claim> {
         };
     }
     for_every_claim!(chosen);
+    assert!(!claims.is_empty(), "no claim has {word:?} in its name");
     claims
 }
 

@@ -19,9 +19,12 @@ const ROUNDS: usize = 5;
 
 /// The outcome for a schema.
 pub(crate) enum Outcome {
+    /// All that was to be done in it was done.
     Returned,
     /// The reason for a refusal before anything was done.
     Refused(String),
+    /// A limit of the tests, before anything was done.
+    LeftOut,
 }
 
 /// A schema that is made and filled, before anybody leaves.

@@ -17,84 +17,145 @@ mod rows;
 mod schedule;
 mod wish;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use probity_disguise::Database;
 
 use self::course::Outcome;
+use self::schedule::Done;
 
 /// The most schemas in a hundred that may be refused.
 const REFUSED_SHARE_MAX: usize = 5;
+/// The number of schemas that are drawn for one seed before its refusals are a fault.
+const DRAWS_MAX: u64 = 10;
+/// The least number of disguises that a schedule applies, on average. They reach 3.7 on each
+/// database.
+const DISGUISES_MIN: u64 = 3;
+/// The number of schedules from which on an average says something.
+const AVERAGED_MIN: u64 = 40;
 
 /// A connection to an empty place, by its name.
 pub(crate) type Connect<'a> = &'a dyn Fn(&str) -> Box<dyn Database>;
 
-/// Leaves and returns in the schema of each seed, and counts.
-pub(crate) fn everybody_returns(connect: Connect<'_>, seeds: std::ops::Range<u64>) {
-    let mut refused: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    let mut failed: Vec<String> = Vec::new();
-    let count = usize::try_from(seeds.end - seeds.start).unwrap();
-    for seed in seeds {
-        let place = format!("drawn{seed}");
-        let mut made = String::new();
-        let run = || course::run(connect(&place), &place, seed, &mut made);
-        let outcome =
-            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".to_owned()));
-        match outcome {
-            Ok(Outcome::Returned) => {}
-            Ok(Outcome::Refused(reason)) => match refusal::limit(&reason) {
-                Some(limit) => refused.entry(limit).or_default().push(seed),
-                None => failed.push(told(
-                    seed,
-                    &format!("refused for no limit: {reason}"),
-                    &made,
-                )),
-            },
-            Err(reason) => failed.push(told(seed, &reason, &made)),
+/// The results of a campaign.
+#[derive(Default)]
+struct Tally {
+    /// Schemas, with those that were refused or left out.
+    drawn: usize,
+    /// Schemas in which everything was done.
+    done: u64,
+    /// Seeds by the sentence of the manual.
+    refused: BTreeMap<&'static str, Vec<u64>>,
+    left_out: usize,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    /// Draws schemas for a seed until one is neither refused nor left out, and works in it. `work`
+    /// takes the place, the seed of the schema and the text for the statements.
+    fn draw(
+        &mut self,
+        name: &str,
+        first: u64,
+        work: &dyn Fn(&str, u64, &mut String) -> Result<Outcome, String>,
+    ) {
+        for draw in 0..DRAWS_MAX {
+            let seed = first ^ (draw << 32);
+            let place = format!("{name}{seed}");
+            let mut made = String::new();
+            let run = || work(&place, seed, &mut made);
+            let outcome = catch_unwind(AssertUnwindSafe(run));
+            let outcome = outcome.unwrap_or_else(|_| Err("a panic".to_owned()));
+            self.drawn += 1;
+            let reason = match outcome {
+                Ok(Outcome::Returned) => {
+                    self.done += 1;
+                    return;
+                }
+                Ok(Outcome::LeftOut) => {
+                    self.left_out += 1;
+                    continue;
+                }
+                Ok(Outcome::Refused(reason)) => match refusal::limit(&reason) {
+                    Some(limit) => {
+                        self.refused.entry(limit).or_default().push(seed);
+                        continue;
+                    }
+                    None => format!("refused for no limit: {reason}"),
+                },
+                Err(reason) => reason,
+            };
+            self.failed.push(told(seed, &reason, &made));
+            return;
         }
+        let reason = format!("seed {first}: {DRAWS_MAX} schemas in turn are refused or left out");
+        self.failed.push(reason);
     }
-    eprintln!(
-        "{count} schemas, {} failed, refused: {refused:?}",
-        failed.len()
-    );
-    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
-    let refused: usize = refused.values().map(Vec::len).sum();
+
+    /// Fails if something did, or if fewer schemas than `wanted` were worked in.
+    fn end(&self, wanted: u64) {
+        eprintln!(
+            "{} schemas drawn, {} worked in, {} failed, {} left out, refused: {:?}",
+            self.drawn,
+            self.done,
+            self.failed.len(),
+            self.left_out,
+            self.refused
+        );
+        assert!(self.failed.is_empty(), "{}", self.failed.join("\n\n"));
+        assert_eq!(self.done, wanted, "schemas that were worked in");
+    }
+}
+
+/// Leaves and returns in a schema of each seed.
+pub(crate) fn everybody_returns(connect: Connect<'_>, seeds: std::ops::Range<u64>) {
+    assert!(!seeds.is_empty(), "no seeds");
+    let mut tally = Tally::default();
+    for seed in seeds.clone() {
+        tally.draw("drawn", seed, &|place, seed, made| {
+            course::run(connect(place), place, seed, made)
+        });
+    }
+    tally.end(seeds.end - seeds.start);
+    let refused: usize = tally.refused.values().map(Vec::len).sum();
     assert!(
-        refused * 100 <= count * REFUSED_SHARE_MAX,
-        "{refused} of {count} schemas are refused"
+        refused * 100 <= tally.drawn * REFUSED_SHARE_MAX,
+        "{refused} of {} schemas are refused",
+        tally.drawn
     );
 }
 
 /// Runs the schedules of these seeds over the schemas that belong to them; each schema has several.
 pub(crate) fn schedules_end_where_they_began(connect: Connect<'_>, seeds: std::ops::Range<u64>) {
-    let (mut count, mut schemas) = (0, 0);
-    let mut failed: Vec<String> = Vec::new();
-    let first = seeds.start / mix::SCHEDULES_A_SCHEMA;
-    for seed in first..seeds.end.div_ceil(mix::SCHEDULES_A_SCHEMA) {
-        let place = format!("scheduled{seed}");
-        let mut made = String::new();
-        let from = seed * mix::SCHEDULES_A_SCHEMA;
+    assert!(!seeds.is_empty(), "no seeds");
+    let mut tally = Tally::default();
+    let done = Cell::new(Done::default());
+    let schemas =
+        seeds.start / mix::SCHEDULES_A_SCHEMA..seeds.end.div_ceil(mix::SCHEDULES_A_SCHEMA);
+    for first in schemas.clone() {
+        let from = first * mix::SCHEDULES_A_SCHEMA;
         let own = from.max(seeds.start)..(from + mix::SCHEDULES_A_SCHEMA).min(seeds.end);
-        let run = || {
-            let begun = course::begun(connect(&place), &place, seed, &mut made);
-            let begun = begun.map_err(|reason| (from, reason))?;
-            schedule::over(begun, own, &mut made)
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(run));
-        match outcome.unwrap_or_else(|_| Err((from, "a panic".to_owned()))) {
-            Ok(run) => count += run,
-            Err((schedule, reason)) => {
-                failed.push(told(seed, &format!("schedule {schedule}: {reason}"), &made));
-            }
-        }
-        schemas += 1;
+        tally.draw(
+            "scheduled",
+            first,
+            &|place, seed, made| match course::begun(connect(place), place, seed, made)? {
+                Ok(course) => schedule::over(course, own.clone(), made, &done),
+                Err(reason) => Ok(Outcome::Refused(reason)),
+            },
+        );
     }
-    eprintln!(
-        "{count} schedules over {schemas} schemas, {} failed",
-        failed.len()
+    let done = done.get();
+    eprintln!("{done:?}");
+    tally.end(schemas.end - schemas.start);
+    let wanted = seeds.end - seeds.start;
+    assert_eq!(done.schedules, wanted, "schedules that ran");
+    let says_something = wanted >= AVERAGED_MIN;
+    assert!(
+        !says_something || done.applied >= wanted * DISGUISES_MIN,
+        "{done:?}"
     );
-    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
 /// Returns the reason with its seed. If `DRAWN_OUT` names a folder, a file there gets the statements

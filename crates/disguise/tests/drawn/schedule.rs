@@ -3,11 +3,12 @@
 //! The model says that every row which names nobody of those who did anything is there as it was, that whoever is away is named
 //! nowhere, and that in the end every table holds what it held at the beginning, but for what was forgotten.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use probity_disguise::{Credential, DisguiseId, SpecFile};
 
-use super::course::{self, Course, spelled};
+use super::course::{self, Course, Outcome, spelled};
 use super::dice::Dice;
 use super::dump::{self, Cells};
 use super::layout::{Class, Column, Table, Values};
@@ -23,19 +24,34 @@ struct Hiding {
     takes_account: bool,
 }
 
+/// The number of each that schedules have done.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Done {
+    /// Schedules that ran to their end.
+    pub(crate) schedules: u64,
+    /// Disguises applied.
+    pub(crate) applied: u64,
+    /// Refusals that the preview foretold.
+    foretold: u64,
+    /// Refusals of disguises with the credential, of which nothing is foretold.
+    over: u64,
+}
+
 pub(crate) struct Schedule<'c> {
     course: &'c mut Course,
     hidden: Vec<Hiding>,
     /// The people who did anything since everybody was there.
     touched: BTreeSet<usize>,
     pub(crate) trace: Vec<String>,
+    done: &'c Cell<Done>,
 }
 
 impl<'c> Schedule<'c> {
-    pub(crate) fn new(course: &'c mut Course, seed: u64) -> Self {
+    pub(crate) fn new(course: &'c mut Course, seed: u64, done: &'c Cell<Done>) -> Self {
         course.dice = Dice::of(!seed);
         Self {
             course,
+            done,
             hidden: Vec::new(),
             touched: BTreeSet::new(),
             trace: Vec::new(),
@@ -58,7 +74,15 @@ impl<'c> Schedule<'c> {
         let left = self.hidden.iter().map(|it| (it.who, it.id)).collect();
         self.trace.push("everybody returns".to_owned());
         self.course.all_return(left)?;
-        self.course.as_before()
+        self.course.as_before()?;
+        self.count(|done| &mut done.schedules);
+        Ok(())
+    }
+
+    fn count(&self, of: fn(&mut Done) -> &mut u64) {
+        let mut done = self.done.get();
+        *of(&mut done) += 1;
+        self.done.set(done);
     }
 
     fn away(&self) -> BTreeSet<usize> {
@@ -92,11 +116,13 @@ impl<'c> Schedule<'c> {
         let foretold = self.course.people.foretold(&file, Some(who));
         if let Some(reason) = foretold.into_iter().next() {
             self.trace.push(format!("refused: {reason}"));
+            self.count(|done| &mut done.foretold);
             return Ok(());
         }
         let before = dump::of(self.course.people.engine.database(), &self.course.layout);
         match self.course.people.apply(&file, Some(who), is_over) {
             Ok(id) => {
+                self.count(|done| &mut done.applied);
                 self.touched.insert(who);
                 self.hidden.push(Hiding {
                     who,
@@ -107,6 +133,7 @@ impl<'c> Schedule<'c> {
             // Of rows behind placeholders nothing is foretold.
             Err(reason) if is_over => {
                 self.trace.push(format!("refused: {reason}"));
+                self.count(|done| &mut done.over);
                 let now = dump::of(self.course.people.engine.database(), &self.course.layout);
                 if now != before {
                     return Err(format!("was refused and changed something: {reason}"));
@@ -215,34 +242,30 @@ fn names_any(table: &Table, row: &Cells, ids: &[String]) -> bool {
     columns.enumerate().any(is_named)
 }
 
-/// Runs the schedules of a schema; gives how many were run, or which failed and why.
+/// Runs the schedules of a schema and counts in `done`, or returns which failed and why.
 pub(crate) fn over(
-    begun: Result<Course, String>,
+    mut course: Course,
     seeds: std::ops::Range<u64>,
     made: &mut String,
-) -> Result<u64, (u64, String)> {
-    let Ok(mut course) = begun else {
-        return Ok(0);
-    };
+    done: &Cell<Done>,
+) -> Result<Outcome, String> {
     // By a key that changed with each of two people, the records of neither know the row again once there are several.
     if course.decorrelates_two() {
         course::gone(&mut course);
-        return Ok(0);
+        return Ok(Outcome::LeftOut);
     }
-    let mut count = 0;
     for seed in seeds {
-        let mut schedule = Schedule::new(&mut course, seed);
+        let mut schedule = Schedule::new(&mut course, seed, done);
         if let Err(reason) = schedule.run() {
             made.push_str(&format!(
                 "-- schedule {seed}\n-- {}\n",
                 schedule.trace.join("\n-- ")
             ));
-            return Err((seed, reason));
+            return Err(format!("schedule {seed}: {reason}"));
         }
-        count += 1;
     }
     course::gone(&mut course);
-    Ok(count)
+    Ok(Outcome::Returned)
 }
 
 impl super::person::People {

@@ -41,10 +41,12 @@ impl Drop for SeedOnPanic {
 
 /// The seeds to run: one from the environment, or `count`, beginning where the environment says.
 pub(super) fn seeds(count: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
+    let number = |name: &str| -> Option<u64> { Some(std::env::var(name).ok()?.parse().unwrap()) };
     if let Some(seed) = number("PROBITY_SEED") {
         return seed..seed + 1;
     }
     let first = number("PROBITY_SEED_FIRST").unwrap_or(0);
-    first..first + number("PROBITY_SCHEDULES").unwrap_or(count)
+    let count = number("PROBITY_SCHEDULES").unwrap_or(count);
+    assert!(count > 0, "no schedules");
+    first..first + count
 }
