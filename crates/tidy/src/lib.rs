@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
 pub mod dependencies;
 pub mod documents;
 mod finding;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use probity_tidy::{
-    Finding, Repository, dependencies, documents, imports, layers, manifests, names, rust, text,
+    Finding, Repository, claims, dependencies, documents, imports, layers, manifests, names, rust,
+    text,
 };
 
 fn root() -> PathBuf {
@@ -219,4 +220,14 @@ fn every_bound_is_in_the_format_document() {
 #[test]
 fn slow_tests_have_their_commands() {
     holds(documents::slow_tests_are_listed);
+}
+
+#[test]
+fn tests_that_documents_name_exist() {
+    holds(claims::named_tests_exist);
+}
+
+#[test]
+fn tests_of_libraries_need_no_server() {
+    holds(claims::tests_of_libraries_need_no_server);
 }
