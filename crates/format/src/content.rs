@@ -16,6 +16,7 @@ use crate::limits::SUBJECTS_MAX;
 use crate::row::TEXT_COLUMNS;
 use crate::share::People;
 use crate::version::Version;
+use crate::width::to_usize;
 
 /// Bytes of one pseudonym.
 pub const PSEUDONYM_BYTES: usize = 16;
@@ -348,7 +349,7 @@ pub fn check_directory(
             counts.push(0);
         }
         for place in 0..shared.len() {
-            let section = usize::try_from(subject_section(shared, place)).unwrap_or(usize::MAX);
+            let section = to_usize(subject_section(shared, place));
             let Some(count) = counts.get_mut(section) else {
                 return error("has an entry without a section of its subjects");
             };

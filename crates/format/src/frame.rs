@@ -20,6 +20,7 @@ use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, leaf_hash_parts, root_of};
 use crate::v2;
 use crate::version::Version;
+use crate::width::to_usize;
 use crate::wire::Reader;
 
 /// Bytes of a frame header.
@@ -246,7 +247,7 @@ impl<'a> Clear<'a> {
         let mut reader = Reader::new(bytes, "frame directory");
         let header_bytes = header.version().frame_header_bytes();
         reader.take(header_bytes)?;
-        let count = usize::try_from(header.sections).unwrap_or(usize::MAX);
+        let count = to_usize(header.sections);
         let mut start = count
             .saturating_mul(directory_entry_bytes(header.version()))
             .saturating_add(header_bytes);
@@ -330,7 +331,7 @@ impl<'a> Clear<'a> {
         key: Option<&SectionKey>,
         decompressor: &mut Decompressor,
     ) -> Result<Body, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let error = |reason| DecodeError::new("frame section", index, reason);
         let section = self
             .sections
@@ -356,7 +357,7 @@ impl<'a> Clear<'a> {
         key: &SectionKey,
         decompressor: &mut Decompressor,
     ) -> Result<Body, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let error = |reason| DecodeError::new("frame section", index, reason);
         let section = self.sections.get(index);
         let section = section.ok_or_else(|| error("does not exist"))?;
@@ -501,7 +502,7 @@ impl<'a> Frame<'a> {
         key: Option<&SectionKey>,
         decompressor: &mut Decompressor,
     ) -> Result<Body, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let section = self.clear.sections.get(index);
         let sealed = section.map_or(&[][..], |section| self.sealed(section));
         self.clear.open(number, sealed, key, decompressor)
@@ -555,8 +556,8 @@ impl Body {
     ) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "section body");
         let code = reader.u8()?;
-        let packed_bytes = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
-        let plain_bytes = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+        let packed_bytes = to_usize(reader.u32()?);
+        let plain_bytes = to_usize(reader.u32()?);
         if plain_bytes > PLAIN_BYTES_MAX {
             return Err(reader.error("says it decompresses to more than a section may hold"));
         }
@@ -578,7 +579,7 @@ const fn directory_entry_bytes(version: Version) -> usize {
 }
 
 fn decode_directory_entry(reader: &mut Reader<'_>, start: usize) -> Result<Section, DecodeError> {
-    let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    let length = to_usize(reader.u32()?);
     let entries = reader.u32()?;
     let key_commitment = reader.array()?;
     if length > FRAME_BYTES_MAX {

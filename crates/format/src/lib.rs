@@ -49,6 +49,7 @@ pub mod time;
 pub mod tree;
 pub mod v2;
 pub mod version;
+pub mod width;
 pub mod wire;
 pub mod wrap;
 

@@ -27,6 +27,7 @@ use crate::segment::Place;
 use crate::share::{PersonKey, put_share, seal_share, share_bytes, split_share};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
+use crate::width::to_usize;
 
 /// Number of rows that are encoded together; they stay in the L1 cache while all columns are
 /// encoded.
@@ -411,7 +412,7 @@ impl FrameSealer {
         header.authenticator = epoch.authenticator(&parts).ok_or(error)?;
         let head = out.get_mut(..FRAME_HEADER_BYTES).ok_or(error)?;
         head.copy_from_slice(&header.encode());
-        let end = usize::try_from(header.length).unwrap_or_default();
+        let end = to_usize(header.length);
         let content = end.saturating_sub(FRAME_TRAILER_BYTES);
         self.leaves
             .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));

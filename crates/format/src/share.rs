@@ -20,6 +20,7 @@ use crate::limits::{NAME_BYTES_MAX, SUBJECTS_MAX};
 use crate::short::has_control;
 use crate::stream::StreamId;
 use crate::version::Version;
+use crate::width::to_usize;
 
 /// Fewest people of a section with shares; a section about one person is sealed under a key derived
 /// from that person's.
@@ -264,7 +265,7 @@ pub struct SharedBody {
 impl Clear<'_> {
     /// Returns whether section `number`, which is about `people` people, begins with shares.
     pub fn has_shares(&self, number: u32, people: usize) -> bool {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let section = self.sections.get(index);
         self.header.version() != Version::V2
             && section.is_some_and(|section| section.key_commitment != [0; 32])
@@ -282,7 +283,7 @@ impl Clear<'_> {
         people: &[Option<PersonKey>],
         decompressor: &mut Decompressor,
     ) -> Result<SharedBody, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let error = |reason| DecodeError::new("frame section", index, reason);
         let section = self.sections.get(index);
         let section = section.ok_or_else(|| error("does not exist"))?;
@@ -327,7 +328,7 @@ impl Frame<'_> {
         people: &[Option<PersonKey>],
         decompressor: &mut Decompressor,
     ) -> Result<SharedBody, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = to_usize(number);
         let section = self.clear.sections.get(index);
         let sealed = section.map_or(&[][..], |section| self.sealed(section));
         self.clear.open_shared(number, sealed, people, decompressor)

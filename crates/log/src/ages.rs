@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use probity_format::width::to_u64;
+
 /// Buckets for each power of two of microseconds: a reported age is off by an eighth at most.
 const STEPS: u64 = 8;
 /// Bits of a microsecond count that [`STEPS`] tell apart.
@@ -114,7 +116,7 @@ fn bucket(microseconds: u64) -> usize {
 
 /// The highest age counted at `place`, in microseconds.
 fn upper(place: usize) -> u64 {
-    let place = u64::try_from(place).unwrap_or(u64::MAX);
+    let place = to_u64(place);
     let Some(shift) = (place / STEPS).checked_sub(1) else {
         return place;
     };

@@ -8,6 +8,7 @@ use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
+use probity_format::width::to_u64;
 
 use crate::anchored::{bound_heads, read_anchored};
 use crate::certified::AHEAD;
@@ -203,7 +204,7 @@ impl Reader {
 
     /// The checkpoint of `name` and its second copy, as far as they are there.
     fn signed_notes(&self, heads: &Heads, name: &StreamName) -> Result<Vec<Vec<u8>>, LogError> {
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        let max = to_u64(CHECKPOINT_BYTES_MAX);
         let path = format!("streams/{name}/checkpoint");
         let published = unless_strange(self.files.read(&path, max))?;
         let copy = unless_strange(heads.load(name))?;

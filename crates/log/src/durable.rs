@@ -11,6 +11,7 @@ use probity_format::keys::{MasterKey, NoteKey};
 use probity_format::note::PUBLIC_KEY_BYTES;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tree::{EMPTY_ROOT, HASH_BYTES, Hash};
+use probity_format::width::to_u64;
 
 use crate::advice::newer_journal;
 use crate::epochs::{Certificates, Certifies, Epoch, Floor};
@@ -26,8 +27,7 @@ const SAID_BYTES: usize = 4 + PUBLIC_KEY_BYTES + 8 + HASH_BYTES;
 /// Bytes of a slot: content, authenticator.
 const SLOT_BYTES: usize = SAID_BYTES + 32;
 /// [`SLOT_BYTES`] as a length of a file.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
+const SLOT_LENGTH: u64 = to_u64(SLOT_BYTES);
 /// Most slots read: more streams than any log has.
 const SLOTS_MAX: u64 = 1 << 20;
 

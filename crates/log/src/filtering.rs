@@ -8,6 +8,7 @@ use probity_format::frame::Frame;
 use probity_format::record::Record;
 use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
+use probity_format::width::to_u64;
 
 use crate::error::LogError;
 use crate::lost::{Lost, NEEDS_KEY};
@@ -176,8 +177,7 @@ impl<'a> Reading<'a> {
                 if self.damage == Past::Nothing && lost.standing != Standing::Accepted {
                     return Err(Stopped::Key);
                 }
-                lost.places
-                    .push(u64::try_from(visited.index).unwrap_or_default());
+                lost.places.push(to_u64(visited.index));
                 // The one who is asked for may be among the people who cannot be read.
                 let is_read = lost.is_partly
                     && (self.filter.subject.is_none() || self.filter.matches(&visited.entry));
@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
             let without = partly.iter().find(|(it, _)| *it == visited.section);
             let parted = parted(visited.closed, without.map_or(0, |(_, people)| *people));
             let (closed, missing) = parted.map_err(|error| Stopped::Visit(error.into()))?;
-            let offset = u64::try_from(visited.index).unwrap_or_default();
+            let offset = to_u64(visited.index);
             let found = Found {
                 stream: &self.name,
                 index: record.first_entry.saturating_add(offset),

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::stream::StreamName;
+use probity_format::width::to_u64;
 
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
@@ -99,9 +100,7 @@ impl Heads {
     }
 
     fn read(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
-        self.files.read(
-            stream.as_str(),
-            u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX),
-        )
+        self.files
+            .read(stream.as_str(), to_u64(CHECKPOINT_BYTES_MAX))
     }
 }

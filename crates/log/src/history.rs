@@ -15,6 +15,7 @@ use probity_format::record::Record;
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC};
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
+use probity_format::width::to_u64;
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Version, v2};
 
@@ -44,7 +45,7 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
         place: format!("{path}/{GEOMETRY}"),
         reason: format!("{reason}; {}, then verify the log", advice::GEOMETRY),
     };
-    let max = u64::try_from(GEOMETRY_BYTES_MAX).unwrap_or(u64::MAX);
+    let max = to_u64(GEOMETRY_BYTES_MAX);
     let content = match files.read(GEOMETRY, max) {
         Ok(Some(content)) => content,
         Ok(None) if has_streams(files)? => {
@@ -145,7 +146,7 @@ pub(crate) fn read_checkpoint(
     stream: &StreamName,
 ) -> Result<Option<String>, LogError> {
     let place = format!("streams/{stream}/checkpoint");
-    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let max = to_u64(CHECKPOINT_BYTES_MAX);
     // A file that is too long or no file becomes an empty note, which is not readable either.
     let Some(note) = unless_strange(files.read(&place, max))? else {
         return Ok(None);
@@ -389,7 +390,7 @@ fn signed_frames(
     geometry: &Geometry,
     history: &History,
 ) -> Result<Option<u64>, LogError> {
-    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let max = to_u64(CHECKPOINT_BYTES_MAX);
     let mut signed = None;
     for name in [StreamName::journal(), StreamName::heads()] {
         let published = unless_strange(files.read(&format!("streams/{name}/checkpoint"), max))?;
@@ -436,7 +437,7 @@ pub(crate) fn claimed_head(
     stream: &StreamName,
 ) -> Result<Option<Checkpoint>, LogError> {
     let path = format!("streams/{stream}/checkpoint");
-    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let max = to_u64(CHECKPOINT_BYTES_MAX);
     // An unreadable checkpoint claims nothing; recovery and verification report it.
     let note = unless_strange(files.read(&path, max))?;
     let note = note.and_then(|note| SignedNote::parse(&note).ok());

@@ -10,6 +10,7 @@ use std::ops::Range;
 use probity_format::DecodeError;
 use probity_format::frame::Frame;
 use probity_format::stream::StreamName;
+use probity_format::width::to_u64;
 
 use crate::error::LogError;
 use crate::journal::History;
@@ -52,7 +53,7 @@ impl KeysMissed {
 
     /// The number of subjects that have lost their keys.
     pub(crate) fn subjects(&self) -> u64 {
-        u64::try_from(self.pseudonyms.len()).unwrap_or(u64::MAX)
+        to_u64(self.pseudonyms.len())
     }
 
     /// Refuses the first of the frames of the log with `history`.

@@ -9,6 +9,7 @@ use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::share::{People, PersonKey};
 use probity_format::tree::Hash;
+use probity_format::width::to_usize;
 use probity_format::{DecodeError, Entry, Version};
 
 /// An opened frame: its shared section, and its subject sections as far as their keys exist.
@@ -129,7 +130,7 @@ impl Opened {
     }
 
     fn section(&self, number: u32) -> Option<&OpenSection> {
-        match usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1) {
+        match to_usize(number).checked_sub(1) {
             None => Some(&self.shared),
             Some(place) => self.subjects.get(place)?.as_ref(),
         }

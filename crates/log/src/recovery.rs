@@ -17,6 +17,7 @@ use probity_format::segment::Place;
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
+use probity_format::width::to_u64;
 
 use crate::advice;
 use crate::durable::Durable;
@@ -40,8 +41,7 @@ use crate::uncovered::Uncovered;
 use crate::unwitnessed::unwitnessed;
 
 /// [`CHECKPOINT_BYTES_MAX`] as a length of a file; a key is shorter.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-const NOTE_BYTES_MAX: u64 = CHECKPOINT_BYTES_MAX as u64;
+const NOTE_BYTES_MAX: u64 = to_u64(CHECKPOINT_BYTES_MAX);
 
 /// The inputs of the recovery of one stream.
 pub(crate) struct Recovery<'a> {
@@ -411,8 +411,7 @@ impl<'a> Recovery<'a> {
     fn checkpoint(&mut self, kept: Option<u64>) -> Result<Option<Checkpoint>, LogError> {
         let is_kept = kept.is_some();
         let name = format!("streams/{}/checkpoint", self.name);
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        let Some(note) = unless_strange(self.files.read(&name, max))? else {
+        let Some(note) = unless_strange(self.files.read(&name, NOTE_BYTES_MAX))? else {
             if is_kept {
                 self.note(RepairKind::Checkpoint, 0..kept.unwrap_or_default());
             }

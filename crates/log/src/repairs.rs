@@ -10,6 +10,7 @@ use probity_format::certificate::Bound;
 use probity_format::keys::NoteKey;
 use probity_format::stream::StreamName;
 use probity_format::tree::Hash;
+use probity_format::width::to_u64;
 
 use crate::advice::newer_journal;
 use crate::error::{LogError, frames};
@@ -392,7 +393,7 @@ impl RecoveryReport {
         let mut done = Vec::new();
         let stored = pending.is_some();
         if let Some(content) = pending {
-            let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+            let bytes = to_u64(content.len());
             let notes = || vec![Repair::of_log(RepairKind::Notes, 0..bytes)];
             done = match authentic(&key, &content) {
                 Some((journal, mut lines)) if journal == history.read => {

@@ -13,6 +13,7 @@ use probity_format::segment::{
     Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_first_frame,
 };
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::width::to_u64;
 use probity_format::{Version, v2};
 
 use crate::error::LogError;
@@ -73,8 +74,7 @@ impl Identity {
 }
 
 /// [`SEGMENT_HEADER_BYTES`] as an offset.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-pub(crate) const HEADER_END: u64 = SEGMENT_HEADER_BYTES as u64;
+pub(crate) const HEADER_END: u64 = to_u64(SEGMENT_HEADER_BYTES);
 
 /// The file of segment `segment` of stream `name`.
 pub(crate) fn path(version: Version, name: &StreamName, segment: u64) -> String {

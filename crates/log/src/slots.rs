@@ -8,6 +8,7 @@ use probity_format::Version;
 use probity_format::content::PSEUDONYM_BYTES;
 use probity_format::keys::SubjectKey;
 use probity_format::slot::{Slot, SlotLabel, slot_bytes};
+use probity_format::width::to_u64;
 use probity_format::wrap::WrappingKey;
 
 use crate::advice;
@@ -41,7 +42,7 @@ pub(crate) type Pseudonym = [u8; PSEUDONYM_BYTES];
 
 /// The bytes of a slot as a length of a file.
 pub(crate) fn slot_length(version: Version) -> u64 {
-    u64::try_from(slot_bytes(version)).unwrap_or(u64::MAX)
+    to_u64(slot_bytes(version))
 }
 
 /// The number of slots that are read where the journal counts `counted`. No writer leaves more
@@ -98,7 +99,7 @@ pub(crate) fn read_slots(
         let [offset, bytes] =
             [number, some.min(SLOTS_AT_ONCE)].map(|slots| slots.saturating_mul(slot_length));
         read_some(files, SLOTS, &*file, &mut buffer, (offset, bytes))?;
-        let read = u64::try_from(buffer.len()).unwrap_or(bytes);
+        let read = to_u64(buffer.len());
         if read < bytes {
             // An opening cut off the end since it was measured.
             length = offset.saturating_add(read);

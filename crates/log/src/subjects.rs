@@ -16,6 +16,7 @@ use probity_format::slot::{
     SLOT_BYTES, SLOT_LABEL_BYTES, SlotLabel, SlotsDigest, SubjectName, seal_slot,
 };
 use probity_format::stream::StreamId;
+use probity_format::width::to_u64;
 
 use crate::error::LogError;
 use crate::files::Files;
@@ -28,8 +29,7 @@ use crate::slots::{NAMED_EVERY, Pseudonym, SLOTS, broken, slot_length};
 
 pub(crate) const FOLDER: &str = "subjects";
 /// [`SLOT_BYTES`] as a length of a file.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-pub(crate) const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
+pub(crate) const SLOT_LENGTH: u64 = to_u64(SLOT_BYTES);
 /// Bytes of a slot that hold its key and name.
 const SECRET_BYTES: usize = SLOT_BYTES - SLOT_LABEL_BYTES;
 
@@ -167,7 +167,7 @@ impl SubjectStore {
 /// for them.
 fn overwrite(files: &Files, slots: &[u64]) -> Result<(), LogError> {
     files.segment(SLOTS, false)?;
-    let label = u64::try_from(SLOT_LABEL_BYTES).unwrap_or_default();
+    let label = to_u64(SLOT_LABEL_BYTES);
     for slot in slots {
         let offset = slot.saturating_mul(SLOT_LENGTH).saturating_add(label);
         files.write_at(SLOTS, &[0; SECRET_BYTES], offset)?;
@@ -207,7 +207,7 @@ impl SealingKeys<'_> {
 impl State {
     /// Number of the next slot.
     fn next(&self) -> u64 {
-        let pending = u64::try_from(self.pending.len()).unwrap_or(u64::MAX);
+        let pending = to_u64(self.pending.len());
         let pending = pending / slot_length(Version::NEWEST);
         self.settled.count.saturating_add(pending)
     }

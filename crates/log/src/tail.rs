@@ -7,6 +7,7 @@ use probity_format::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader};
 use probity_format::limits::FRAME_BYTES_MAX;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::stream::StreamName;
+use probity_format::width::to_u64;
 
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
@@ -16,8 +17,7 @@ use crate::segments::{self, HEADER_END};
 use crate::set_aside;
 
 /// [`FRAME_BYTES_MAX`] as a length of a file.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-const FRAME_BYTES_LIMIT: u64 = FRAME_BYTES_MAX as u64;
+const FRAME_BYTES_LIMIT: u64 = to_u64(FRAME_BYTES_MAX);
 
 /// The end of one stream's segments.
 pub(crate) struct Tail<'a> {
@@ -65,7 +65,7 @@ impl Tail<'_> {
         } else {
             SEGMENT_HEADER_BYTES
         };
-        if bytes < u64::try_from(header).unwrap_or_default() {
+        if bytes < to_u64(header) {
             return Ok(true);
         }
         if !position.begun {

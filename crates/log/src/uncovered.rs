@@ -5,6 +5,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote};
+use probity_format::width::to_u64;
 
 use crate::advice;
 use crate::error::{LogError, frames};
@@ -45,7 +46,7 @@ impl Covering {
         geometry: &Geometry,
         history: &History,
     ) -> Result<Self, LogError> {
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        let max = to_u64(CHECKPOINT_BYTES_MAX);
         for (name, _) in &history.streams {
             let origin = geometry.stream_origin(name.as_str());
             let published = files.read(&format!("streams/{name}/checkpoint"), max);

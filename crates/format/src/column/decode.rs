@@ -11,6 +11,7 @@ use crate::error::DecodeError;
 use crate::limits::{FRAME_ENTRIES_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::row::{Fields, TEXT_COLUMNS};
 use crate::version::Version;
+use crate::width::{to_u64, to_usize};
 use crate::wire::Reader;
 
 /// The columns of one opened section, borrowing its decompressed bytes.
@@ -85,7 +86,7 @@ impl<'a> Columns<'a> {
             plain: Reader::new(plain, "section words"),
         };
         let set = parts.packed.u16()?;
-        let most = usize::try_from(FRAME_ENTRIES_MAX).unwrap_or_default();
+        let most = to_usize(FRAME_ENTRIES_MAX);
         let mut columns = Self {
             set: ColumnSet(set),
             count: parts.packed.length(most)?,
@@ -341,7 +342,7 @@ pub(super) fn words<'a>(
 
 /// Returns the bits that a word's number needs, with `distinct` words.
 pub(super) fn width_for(distinct: usize) -> u32 {
-    width_of(u64::try_from(distinct.saturating_sub(1)).unwrap_or(u64::MAX))
+    width_of(to_u64(distinct.saturating_sub(1)))
 }
 
 /// Checks that each word is used, and that words are numbered in order of first appearance.

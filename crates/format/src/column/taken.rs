@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::bits::{blocks, put_blocks};
 use crate::error::DecodeError;
+use crate::width::to_u64;
 use crate::wire::{Reader, put_varint};
 
 /// Differences from the claimed times, as blocks.
@@ -51,7 +52,7 @@ fn put_runs(out: &mut Vec<u8>, taken: &[i64]) -> usize {
         lengths.push(i64::try_from(run.len().saturating_sub(1)).unwrap_or_default());
     }
     out.push(RUNS);
-    put_varint(out, u64::try_from(lengths.len()).unwrap_or_default());
+    put_varint(out, to_u64(lengths.len()));
     out.extend_from_slice(&first.to_le_bytes());
     put_blocks(out, &differences);
     put_blocks(out, &lengths);

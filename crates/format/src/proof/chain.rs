@@ -13,6 +13,7 @@ use crate::geometry::ORIGIN_BYTES_MAX;
 use crate::limits::CHAIN_LINKS_MAX;
 use crate::note::{PUBLIC_KEY_BYTES, VerifierKey};
 use crate::version::Version;
+use crate::width::to_usize;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBKC";
@@ -76,7 +77,7 @@ impl KeyChain {
         let name = name.filter(|name| name.len() <= ORIGIN_BYTES_MAX);
         let log = name.ok_or_else(|| reader.error("has no name of a log"))?;
         let first = reader.array()?;
-        let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+        let count = to_usize(reader.u32()?);
         if count > CHAIN_LINKS_MAX {
             return Err(reader.error("has more key certificates than the limit"));
         }

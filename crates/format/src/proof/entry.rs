@@ -30,6 +30,7 @@ use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
 use crate::v2;
 use crate::version::Version;
+use crate::width::to_usize;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
@@ -409,7 +410,7 @@ fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConf
 /// Reads identity and certificates of a proof in a log of version 2.
 fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers), DecodeError> {
     let (log_id, anchor, first_key) = (reader.array()?, reader.array()?, reader.array()?);
-    let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    let count = to_usize(reader.u32()?);
     if count > PROOF_V1_LINKS_MAX {
         return Err(reader.error("has more key certificates than the limit"));
     }

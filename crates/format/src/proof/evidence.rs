@@ -21,6 +21,7 @@ use crate::share::{PEOPLE_MIN, People, PersonKey};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{HASH_BYTES, Hash, leaf_hash};
 use crate::version::Version;
+use crate::width::to_usize;
 use crate::wire::Reader;
 
 /// Most sections with columns of one entry: the shared section and its subjects'.
@@ -388,7 +389,7 @@ fn read<'a>(
         }
         Ok(section)
     };
-    let index = usize::try_from(place).unwrap_or(usize::MAX);
+    let index = to_usize(place);
     let shared_body = find(0)?.open(clear, 1)?.body;
     let shared = shared_body.columns()?;
     check_directory(clear, &shared, bound.config.erasable)?;
@@ -396,7 +397,7 @@ fn read<'a>(
         return row_at(&Content::together(shared), record, index, None);
     }
     let number = subject_section(&shared, index);
-    let slot = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
+    let slot = to_usize(number).checked_sub(1);
     let tokens: Vec<&[u8]> = pseudonyms(&shared).collect();
     let people = slot.and_then(|slot| tokens.get(slot));
     let people = people.map_or(0, |tokens| tokens.len() / PSEUDONYM_BYTES);
@@ -526,7 +527,7 @@ fn put_key(out: &mut Vec<u8>, key: Option<&Opens>) {
 }
 
 pub(super) fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
-    let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    let length = to_usize(reader.u32()?);
     if length > bytes_max {
         return Err(reader.error("exceeds its limit"));
     }

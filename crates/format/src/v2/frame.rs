@@ -8,6 +8,7 @@ use crate::frame::{FrameHeader, Section};
 use crate::limits::FRAME_BYTES_MAX;
 use crate::stream::{Cipher, Proofs, StreamId};
 use crate::version::Version;
+use crate::width::to_usize;
 use crate::wire::Reader;
 
 /// The first bytes of a frame of version 2.
@@ -113,7 +114,7 @@ pub(crate) fn decode_directory_entry(
 ) -> Result<Section, DecodeError> {
     let kind = reader.u8()?;
     let padding = reader.array::<3>()?;
-    let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    let length = to_usize(reader.u32()?);
     let entries = reader.u32()?;
     let reserved = reader.array::<20>()?;
     let key_commitment = reader.array()?;

@@ -12,6 +12,7 @@ use probity_format::frame::{Frame, FrameHeader};
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::StreamName;
+use probity_format::width::{to_u64, to_usize};
 
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
@@ -345,7 +346,7 @@ fn read_frame(
         return Ok(None);
     }
     buffer.clear();
-    buffer.resize(usize::try_from(header.length).unwrap_or_default(), 0);
+    buffer.resize(to_usize(header.length), 0);
     if !read_there(files, name, file, buffer, position.offset)? {
         return Ok(None);
     }
@@ -366,7 +367,7 @@ fn read_header(
     left: u64,
 ) -> Result<Option<FrameHeader>, LogError> {
     let mut head = vec![0; identity.version.frame_header_bytes()];
-    if left < u64::try_from(head.len()).unwrap_or_default() {
+    if left < to_u64(head.len()) {
         return Ok(None);
     }
     if !read_there(files, name, file, &mut head, offset)? {
@@ -395,7 +396,7 @@ pub(crate) fn stored_frame(
     if segments::behind(place, record.length).offset > length {
         return Ok(None);
     }
-    let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
+    let mut bytes = vec![0; to_usize(record.length)];
     if !read_there(files, &path, &*file, &mut bytes, place.offset)? {
         return Ok(None);
     }
@@ -449,7 +450,7 @@ pub(crate) fn find_frame(
         }
         // The last windows of this piece and the first of the next overlap.
         let step = buffer.len().saturating_sub(header_bytes).saturating_add(1);
-        offset = offset.saturating_add(u64::try_from(step).unwrap_or(u64::MAX));
+        offset = offset.saturating_add(to_u64(step));
     }
 }
 

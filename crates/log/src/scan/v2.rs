@@ -5,6 +5,7 @@ use probity_format::stream::StreamName;
 use probity_format::v2::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
 };
+use probity_format::width::to_u64;
 
 use super::{Position, read_there};
 use crate::error::LogError;
@@ -13,8 +14,7 @@ use crate::segments;
 use crate::storage::File;
 
 /// [`SEGMENT_HEADER_BYTES`] as an offset.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-const HEADER_END: u64 = SEGMENT_HEADER_BYTES as u64;
+const HEADER_END: u64 = to_u64(SEGMENT_HEADER_BYTES);
 
 /// The first frame and entry of a segment of version 2.
 #[derive(Debug, Clone, Copy, Default)]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use probity_format::width::to_u64;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -257,7 +258,7 @@ impl Storage for Directory {
             let read_max = bytes_max.saturating_add(1);
             (&file).take(read_max).read_to_end(&mut content)?;
         }
-        let read = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let read = to_u64(content.len());
         if length.max(read) > bytes_max {
             return Err(super::too_long());
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use probity_format::width::to_u64;
 use rustix::io::Errno;
 
 use super::random::Random;
@@ -390,7 +391,7 @@ impl<S: Storage> Faulty<S> {
         length: usize,
         carry_out: impl FnOnce(&S) -> io::Result<T>,
     ) -> io::Result<T> {
-        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        let length = to_u64(length);
         let fault = self.watch.meet(call, name, 0, length);
         outcome(fault, || carry_out(&self.inner))
     }
@@ -475,7 +476,7 @@ struct WatchedFile {
 
 impl WatchedFile {
     fn meet(&self, call: Call, offset: u64, length: usize) -> Option<Fault> {
-        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        let length = to_u64(length);
         self.watch.meet(call, &self.name, offset, length)
     }
 }

@@ -2,6 +2,7 @@
 
 use probity_format::note::VerifierKey;
 use probity_format::stream::StreamName;
+use probity_format::width::to_u64;
 
 use super::{Fault, FaultClass, Faults, Report, Verifier};
 use crate::error::LogError;
@@ -62,7 +63,7 @@ impl Verifier<'_> {
             let journal = StreamName::journal();
             faults.push(Fault::new(FaultClass::KeyChain, &journal, GEOMETRY, detail));
         }
-        let number = |place: usize| u64::try_from(place).unwrap_or(u64::MAX);
+        let number = |place: usize| to_u64(place);
         Chain {
             keys: number(history.keys.len()),
             newest: history.last_key().encode(),

@@ -8,6 +8,7 @@ use probity_format::Version;
 use probity_format::frame::Frame;
 use probity_format::record::Record;
 use probity_format::segment::Place;
+use probity_format::width::{to_u64, to_usize};
 use probity_queue::{Receiver, SendError, Sender, channel};
 
 use super::stored::open;
@@ -192,7 +193,7 @@ impl<'a> Work<'a> {
                 // A segment that ends too early is reported once, where segments are checked.
                 break;
             }
-            let bytes = usize::try_from(record.length).unwrap_or(usize::MAX);
+            let bytes = to_usize(record.length);
             let Some((frame, after)) = rest.split_at_checked(bytes) else {
                 self.fault((&path, *place), record, FaultClass::Frame, "is cut off");
                 break;
@@ -218,7 +219,7 @@ impl<'a> Work<'a> {
         let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
         epochs.extend(seen);
         drop(epochs);
-        let read = u64::try_from(buffer.len()).unwrap_or_default();
+        let read = to_u64(buffer.len());
         // Relaxed: figures only.
         let done = self
             .bytes_done

@@ -6,6 +6,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::width::to_u64;
 
 use super::anchors::Anchors;
 use super::chain::Chain;
@@ -286,7 +287,7 @@ impl Verifier<'_> {
     }
 
     fn notes(&self, name: &StreamName) -> Result<Notes, LogError> {
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        let max = to_u64(CHECKPOINT_BYTES_MAX);
         let copy = || Ok::<_, LogError>(Stored::read(&self.heads, name.as_str(), max)?.content());
         let mut kept = copy()?;
         let path = format!("streams/{name}/checkpoint");

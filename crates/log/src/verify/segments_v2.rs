@@ -6,6 +6,7 @@ use probity_format::segment::Place;
 use probity_format::v2::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
 };
+use probity_format::width::to_u64;
 
 use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
@@ -97,7 +98,7 @@ impl<'a> Segments<'a> {
         if !span.is_whole {
             return Ok(());
         }
-        if length < u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default() {
+        if length < to_u64(SEGMENT_HEADER_BYTES) {
             fault(FaultClass::Segment, "the header is cut off");
             return Ok(());
         }

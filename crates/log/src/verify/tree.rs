@@ -11,6 +11,7 @@ use probity_format::stream::StreamName;
 use probity_format::tile::{Bundle, TileFile, TreeWriter};
 use probity_format::tree::{Frontier, Hash, leaf_hash};
 use probity_format::v2;
+use probity_format::width::to_u64;
 
 use super::anchoring::anchoring_frame;
 use super::anchors::{Comparison, Suspects};
@@ -442,7 +443,7 @@ fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str
         return Some("does not follow the entries before");
     }
     let place = record.place()?;
-    let header = u64::try_from(v2::SEGMENT_HEADER_BYTES).unwrap_or_default();
+    let header = to_u64(v2::SEGMENT_HEADER_BYTES);
     let begins = |segment| Place {
         segment,
         offset: header,

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use probity_format::width::to_u64;
 use rustix::io::Errno;
 
 use super::name::{components, join, split};
@@ -522,5 +523,5 @@ fn part_in<'a>(folder: &str, name: &'a str) -> Option<&'a str> {
 }
 
 fn length_of(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+    to_u64(bytes.len())
 }
