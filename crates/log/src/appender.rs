@@ -16,7 +16,8 @@ use crate::leaves::Leaf;
 use crate::log_state::LogState;
 use crate::origin::Origin;
 use crate::queue::OpenChunk;
-use crate::stream::{Run, Stream};
+use crate::run::Run;
+use crate::stream::Stream;
 use crate::ticker::Slot;
 use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 

@@ -12,7 +12,8 @@ use probity_queue::{RecvError, SealedChunk};
 use crate::error::LogError;
 use crate::log_state::LogState;
 use crate::queue::ClosedChunk;
-use crate::stream::{PlacedRun, Stream};
+use crate::run::PlacedRun;
+use crate::stream::Stream;
 
 /// Below this many bytes of rows a batch waits for the commit in flight to end.
 const SMALL_BATCH_BYTES: usize = 64 << 10;

@@ -12,6 +12,7 @@ use probity_format::entry::KeySeries;
 use probity_format::frame::Frame;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::tree::{Hash, leaf_hash};
+use probity_format::width::to_u64;
 use probity_format::{Claimed, DecodeError, Digest, Entry, Subjects, Timestamp};
 
 use crate::error::LogError;
@@ -21,8 +22,9 @@ use crate::opened::Opened;
 use crate::opener::Opener;
 use crate::opening::Opening;
 use crate::records::Records;
+use crate::run::Run;
 use crate::segments::Identity;
-use crate::stream::{Run, Stream};
+use crate::stream::Stream;
 use crate::tickets::Place;
 
 /// Replaces the time, which is compared on its own.
@@ -308,7 +310,7 @@ fn keyed_entries(
         if let Some(key) = visited.entry.idempotency {
             let place = Place {
                 run: Arc::clone(&run),
-                number: u64::try_from(visited.index).unwrap_or(u64::MAX),
+                number: to_u64(visited.index),
             };
             let known = Known {
                 content: Some(Content::of(&visited.entry)),

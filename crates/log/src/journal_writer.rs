@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use probity_format::width::to_u64;
+
 use crate::error::LogError;
 use crate::journal::History;
 use crate::journal_entry::{JournalEntry, action};
 use crate::log_state::LogState;
 use crate::own_writer::{OwnWriter, frames_of};
-use crate::stream::Stream;
+use crate::stream::{Stream, behind};
 
 /// The one writer of the journal.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl JournalWriter {
         if slots.count > self.slots {
             all.push(JournalEntry::subjects(&slots));
         }
-        let before = u64::try_from(all.len()).unwrap_or_default();
+        let before = to_u64(all.len());
         all.extend(entries);
         let mut first = None;
         for entries in frames_of(&all) {
@@ -63,7 +65,7 @@ impl JournalWriter {
         let first = first.ok_or(LogError::Defect {
             what: "the journal was to take a frame without entries",
         })?;
-        Ok(first.saturating_add(before))
+        behind(first, before)
     }
 
     /// Appends `entries` as one frame, behind one that names the newest key. Returns the index of
@@ -80,7 +82,7 @@ impl JournalWriter {
             let (size, _) = self.own.stream().head();
             self.newest = size.checked_sub(1);
         }
-        Ok(first.saturating_add(before))
+        behind(first, before)
     }
 
     /// Appends a frame that names the slots of subjects, if there are more than the last one named.

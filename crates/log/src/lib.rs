@@ -70,6 +70,7 @@ mod requests;
 mod resumption;
 mod rolled_back;
 mod rotation;
+mod run;
 mod scan;
 mod sealer;
 mod segments;

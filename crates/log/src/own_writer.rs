@@ -83,7 +83,9 @@ impl OwnWriter {
             rows.resize(start.saturating_add(row_bytes(&entry)), 0);
             encode_row(&entry, rows.get_mut(start..).unwrap_or_default());
         }
-        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(entries.len()).ok().ok_or(LogError::Defect {
+            what: "a frame of the log itself was to take more entries than a frame holds",
+        })?;
         let (place, epoch) = {
             let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
             self.stream.reserve(count, &keys.master, keys.epoch()?)?

@@ -12,6 +12,7 @@ use probity_format::proof::{self, EntryProof, EntryProofError, Evidence, Proved,
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::{Proofs, StreamConfig, StreamName};
+use probity_format::width::to_usize;
 use probity_format::{DecodeError, Version};
 
 use crate::accepted::AcceptedLoss;
@@ -532,8 +533,11 @@ impl Prover<'_> {
         );
         let opened = opening.open_what_opens(&frame).map_err(refused)?;
         let lost = opening.take_lost();
-        let place = index.saturating_sub(record.first_entry);
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let place = index.checked_sub(record.first_entry);
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        let place = place.ok_or(LogError::Defect {
+            what: "an entry was looked for in a frame that does not hold it",
+        })?;
         let found = Found::read(&opened, place).map_err(refused)?;
         let lost = lost.iter().find(|lost| lost.section == found.section);
         // Those with a key are proved without those whose loss was accepted.
@@ -557,11 +561,11 @@ impl Prover<'_> {
         }
         let evidence = match self.config.proofs {
             Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
-            // // An entry without a key has no leaf any more, and the paths beside it are gone too.
+            // An entry without a key has no leaf any more, and the paths beside it are gone too.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
-                alone(found, place, record).map_err(broken)?
+                alone(found, place, record, |reason| broken(reason.into()))?
             }
-            _ => sections(&frame, &opened, found.section),
+            _ => sections(&frame, &opened, found.section)?,
         };
         Ok((place, evidence, missing))
     }
@@ -584,8 +588,7 @@ impl Prover<'_> {
                 segment: name,
             });
         };
-        let length = usize::try_from(record.length).unwrap_or_default();
-        let mut buffer = vec![0; length];
+        let mut buffer = vec![0; to_usize(record.length)];
         if read_there(files, &name, &*file, &mut buffer, stands.offset).map_err(ProveError::Log)? {
             return Ok(buffer);
         }

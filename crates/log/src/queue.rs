@@ -9,7 +9,8 @@ use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender, channel};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::in_flight::InFlight;
-use crate::stream::{Run, Stream};
+use crate::run::Run;
+use crate::stream::Stream;
 
 /// The chunks that producers fill, and the channel that hands them over.
 #[derive(Debug)]

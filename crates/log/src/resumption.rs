@@ -126,11 +126,15 @@ impl Resumption<'_> {
         let Some(bundle) = Bundle::of_tree(last / TILE_WIDTH, size) else {
             return Ok(None);
         };
+        let width = usize::from(bundle.width());
         for bundle in [bundle, bundle.filled()] {
             if let Some(bytes) = self.read(&bundle.path())? {
-                let place = usize::try_from(last % TILE_WIDTH).unwrap_or_default();
-                let leaves = decode_bundle(&bytes, bundle.width()).unwrap_or_default();
-                return Ok(leaves.get(place).map(|leaf| leaf.to_vec()));
+                // A damaged bundle is worth as much as a missing one.
+                let Ok(leaves) = decode_bundle(&bytes, bundle.width()) else {
+                    continue;
+                };
+                let leaf = leaves.get(..width).and_then(<[_]>::last);
+                return Ok(leaf.map(|leaf| leaf.to_vec()));
             }
         }
         Ok(None)
@@ -165,7 +169,10 @@ impl Resumption<'_> {
         let Some(content) = read(&larger.path())? else {
             return Ok(None);
         };
-        let leaves = decode_bundle(&content, larger.width()).unwrap_or_default();
+        // A damaged one holds no leaf that counts.
+        let Ok(leaves) = decode_bundle(&content, larger.width()) else {
+            return Ok(None);
+        };
         let leaves = leaves.get(..usize::from(bundle.width()));
         Ok(leaves.and_then(|leaves| encode_bundle(leaves.iter().copied()).ok()))
     }

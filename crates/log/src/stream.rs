@@ -22,39 +22,9 @@ use crate::heads::Heads;
 use crate::idempotency::Once;
 use crate::keystore::random;
 use crate::leaves::{Leaf, RecentLeaves};
+use crate::run::PlacedRun;
 use crate::scan::Position;
 use crate::segments::{self, HEADER_END};
-
-/// The indexes of a batch of one appender's entries; shared by the appender and the pipeline.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    /// Index of the run's first entry plus one; 0 until durable.
-    first: AtomicU64,
-}
-
-impl Run {
-    /// A run that is durable already, its first entry at `first_index`.
-    pub(crate) fn at(first_index: u64) -> Self {
-        let run = Self::default();
-        run.complete(first_index);
-        run
-    }
-
-    /// Index of the first entry, once it is durable.
-    pub(crate) fn first_index(&self) -> Option<u64> {
-        // Acquire: pairs with `complete`; everything made durable before is visible.
-        self.first.load(Ordering::Acquire).checked_sub(1)
-    }
-
-    pub(crate) fn complete(&self, first_index: u64) {
-        // Release: a reader of the index sees everything that made it durable.
-        self.first
-            .store(first_index.saturating_add(1), Ordering::Release);
-    }
-}
-
-/// A run and the index of its first entry.
-pub(crate) type PlacedRun = (Arc<Run>, u64);
 
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -241,6 +211,10 @@ impl Stream {
     /// Reserves the place of a frame with `entries` entries, and its key, which is of `opening`.
     ///
     /// The caller must seal and [`Stream::write`] it, or poison the log: there are no holes.
+    ///
+    /// # Errors
+    /// [`LogError::Defect`] when the numbers are used up: two frames with one number would be
+    /// sealed alike. Otherwise that of the random source.
     pub(crate) fn reserve(
         &self,
         entries: u32,
@@ -248,6 +222,8 @@ impl Stream {
         opening: Epoch,
     ) -> Result<(FramePlace, Arc<EpochKey>), LogError> {
         let mut next = lock(&self.next);
+        let frame_behind = behind(next.frame, 1)?;
+        let entry_behind = behind(next.entry, u64::from(entries))?;
         let epoch = if let Some(epoch) = &next.epoch {
             Arc::clone(epoch)
         } else {
@@ -264,13 +240,17 @@ impl Stream {
             seed: u64::from_le_bytes(random()?),
             fresh: random()?,
         };
-        next.frame = next.frame.saturating_add(1);
-        next.entry = next.entry.saturating_add(u64::from(entries));
+        next.frame = frame_behind;
+        next.entry = entry_behind;
         Ok((place, epoch))
     }
 
     /// Writes a sealed frame when its turn comes; `stop` ends the wait when the log is poisoned.
     /// `written` is called before a commit can find the frame.
+    ///
+    /// # Errors
+    /// [`LogError::Defect`] when its entries do not follow those before; otherwise that of the
+    /// storage.
     pub(crate) fn write(
         &self,
         files: &Files,
@@ -293,16 +273,23 @@ impl Stream {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
+        if writer.next_entry != record.first_entry {
+            return Err(LogError::Defect {
+                what: "the entries of a frame do not follow those before it",
+            });
+        }
         let length = u64::from(record.length);
         let is_full = writer.offset.saturating_add(length) > segment_bytes_max;
         if !writer.begun || (is_full && writer.next_frame > writer.segment) {
             self.begin_segment(&mut writer, files)?;
         }
+        let offset_behind = behind(writer.offset, length)?;
+        let frame_behind = behind(writer.next_frame, 1)?;
         let name = self.segment_path(writer.segment);
         files.write_at(&name, frame, writer.offset)?;
         writer.unsynced.insert(name);
-        writer.offset = writer.offset.saturating_add(length);
-        writer.next_frame = writer.next_frame.saturating_add(1);
+        writer.offset = offset_behind;
+        writer.next_frame = frame_behind;
         writer.next_entry = record.next_entry();
         writer.written.push((record, runs));
         written();
@@ -533,6 +520,13 @@ impl Stream {
     }
 }
 
+/// The number that follows `count` of them, from `number` on.
+pub(crate) fn behind(number: u64, count: u64) -> Result<u64, LogError> {
+    number.checked_add(count).ok_or(LogError::Defect {
+        what: "a stream has no further numbers for frames, entries or bytes",
+    })
+}
+
 /// The content of `tree` as a note, once all of it was synced.
 fn durable(tree: &TreeWriter) -> Durable {
     Durable {
@@ -543,4 +537,40 @@ fn durable(tree: &TreeWriter) -> Durable {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use probity_format::keys::Secret;
+
+    use super::*;
+    use crate::durable::DurableNotes;
+
+    /// Numbers that were used up stayed as they were, and every further frame and entry had the last
+    /// one. A frame for which there is no number is not sealed, and the log stops.
+    #[test]
+    fn no_number_of_a_frame_or_an_entry_is_given_twice() {
+        let master = MasterKey::new(Secret::new([7; 32]));
+        let notes = DurableNotes::new(&master, None);
+        let opening = Epoch {
+            number: 0,
+            key: [0; 32],
+        };
+        for (next_frame, next_entry) in [(u64::MAX, 0), (0, u64::MAX - 1)] {
+            let (name, config) = (StreamName::journal(), StreamConfig::default());
+            let id = StreamId::new(&[1; 32], &name, &config);
+            let found = Recovered {
+                next_frame,
+                next_entry,
+                ..Stream::empty()
+            };
+            let note = DurableNote::new(&notes, 0);
+            let stream = Stream::new(name, config, id, "log".into(), note, found);
+            for _ in 0..2 {
+                let refused = stream.reserve(2, &master, opening);
+                assert!(matches!(refused, Err(LogError::Defect { .. })));
+            }
+            assert_eq!(stream.next_entry(), next_entry);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::stream::Run;
+use crate::run::Run;
 
 /// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
 pub const RUNS_REMEMBERED: usize = 65_536;
