@@ -1,5 +1,5 @@
-//! Chunks on their way from the appenders to the segments, numbered in the order in which they
-//! left.
+//! Chunks that the appenders have handed over and that no segment holds yet. Their numbers follow
+//! the order of the hand-over.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,11 +4,11 @@ use crate::fail::Fail;
 use crate::limits::{COUNTED_DRAW_MAX, DRAW_STEPS};
 use crate::random::Random;
 
-/// One of the rows that `from` gives from a place in the order of hashes on; none where it gives none. `length` counts
-/// them all, and those that it passes over because they do not open.
+/// Draws one row; none where there is none. `from` gives the rows that open, in the order of their
+/// hashes, from a place on. `length` counts all rows, with those that do not open.
 ///
-/// Of few rows each is as likely as any other. Of many, one is drawn by a random place and a random
-/// number of steps from there, which evens out the gaps between hashes.
+/// Up to [`COUNTED_DRAW_MAX`] rows are drawn evenly. More are drawn almost evenly: the draw starts at
+/// a random hash and skips a random number of rows, which evens out the gaps between hashes.
 pub(crate) fn draw<T, I: Iterator<Item = Result<T, Fail>>>(
     from: impl Fn(u64) -> Result<I, Fail>,
     length: u64,
@@ -24,7 +24,7 @@ pub(crate) fn draw<T, I: Iterator<Item = Result<T, Fail>>>(
     if let Some(drawn) = drawn {
         return drawn.map(Some);
     }
-    // So few open that the draw went past them.
+    // Fewer rows open than the draw skipped.
     let opened = from(0)?.count() as u64;
     from(0)?.nth(steps(random.below(opened))).transpose()
 }

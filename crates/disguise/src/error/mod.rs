@@ -38,7 +38,8 @@ pub enum Error {
         /// Its name, or its number in what is stored.
         name: String,
     },
-    /// A tenant is said where there are none, or none where there are some, or the database has it in another form.
+    /// The tenant that was said does not fit the database. It has none, or one must be said, or it
+    /// writes that tenant in another form.
     #[error("{what}")]
     Tenant {
         /// The fault, one clause.
