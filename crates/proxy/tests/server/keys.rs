@@ -86,13 +86,9 @@ fn the_built_in_table_is_the_servers_own() {
 
 #[test]
 fn generated_commands_have_the_keys_the_server_finds() {
-    let seed = std::env::var("PROBITY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(42);
-    let count = std::env::var("PROBITY_KEY_COMMANDS")
-        .ok()
-        .and_then(|count| count.parse().ok());
+    let seed = std::env::var("PROBITY_SEED").map_or(42, |seed| seed.parse().unwrap());
+    let count = std::env::var("PROBITY_KEY_COMMANDS");
+    let count = count.map_or(COMMANDS, |count| count.parse().unwrap());
     println!("seed {seed}");
     let mut random = Random(seed);
     let redis = Redis::start(&[]);
@@ -105,7 +101,7 @@ fn generated_commands_have_the_keys_the_server_finds() {
         .collect();
     with_keys.sort_by(|a, b| a.name.cmp(&b.name));
     let (mut compared, mut keys, mut asked) = (0, Vec::new(), 0);
-    while compared < count.unwrap_or(COMMANDS) {
+    while compared < count {
         let batch: Vec<Vec<&str>> = (0..200)
             .map(|_| {
                 let facts = with_keys[random.below(with_keys.len())];
