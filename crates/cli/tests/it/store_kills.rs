@@ -125,8 +125,7 @@ fn recorded(folder: &Path) -> BTreeMap<String, u64> {
     reason = "a longer or another run is asked for there"
 )]
 fn asked(name: &str, default: u64) -> u64 {
-    let said = std::env::var(name).ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(default)
+    std::env::var(name).map_or(default, |said| said.parse().unwrap())
 }
 
 fn kill_at_random_moments(kills: u64) {

@@ -39,6 +39,8 @@ fn campaign(runs: usize) {
     let mut kinds = all();
     let chosen = std::env::var("TAMPER_KIND").unwrap_or_default();
     kinds.retain(|kind| kind.name.contains(&chosen));
+    assert!(!kinds.is_empty(), "no kind has {chosen:?} in its name");
+    assert!(runs > 0, "no runs");
     let mut tallies: Vec<Tally> = Vec::new();
     std::thread::scope(|scope| {
         let (world, kinds) = (&world, kinds.as_slice());
@@ -66,6 +68,10 @@ fn campaign(runs: usize) {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        tallies.len() == kinds.len() && tallies.iter().all(|tally| tally.found == runs),
+        "each kind is tried at {runs} places"
+    );
 }
 
 /// The share of one worker: every kind, each of its places.

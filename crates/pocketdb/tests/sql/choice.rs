@@ -38,10 +38,7 @@ impl Choice {
     reason = "a test is repeated with the seed it printed"
 )]
 pub(crate) fn seed(default: u64) -> u64 {
-    let given = std::env::var("PROBITY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or(default);
+    let seed = std::env::var("PROBITY_SEED").map_or(default, |seed| seed.parse().unwrap());
     println!("PROBITY_SEED={seed}");
     seed
 }
