@@ -49,8 +49,6 @@ const OVERTAKEN: &str = "the database has later operations and not this one: the
 
 const MAKING_OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it. Do it again with the same specification, and it is not listed any more; where it is not wanted, take the new one back";
 
-const MEETS_MORE: &str = "a disguise before it is not made again, which was taken back after it: made now, it would hide the rows of that one, too. Do it again with the same specification where it is wanted, and it is not listed any more";
-
 const HOLD_OVERTAKEN: &str = "the database has later operations and not this one: the machine stopped before it was committed, or it was lost and somebody worked on without it. Place it again, with the actor and the basis of its entry, and it is not listed any more; where it is not wanted, lift the new one";
 
 const HOLD_UNKNOWN: &str = "the database was lost at its commit and does not have it now: whether it ever had is not known. Place it again, with the actor and the basis of its entry, and it is not listed any more; where it is not wanted, lift the new one";
@@ -85,7 +83,7 @@ pub(super) struct Replay<'a> {
     /// Disguises that a replay did again before a reveal that the log has earlier.
     out_of_order: BTreeSet<OperationId>,
     /// Disguises that would hide rows which another one held then.
-    meeting_more: BTreeSet<OperationId>,
+    pub(super) meeting_more: BTreeSet<OperationId>,
     /// The log in which the database is told of is noted.
     has_log: bool,
     /// The holds in force.
@@ -215,8 +213,8 @@ impl<'a> Replay<'a> {
         if let Some(why) = self.passed(told) {
             return no(why);
         }
-        if self.meeting_more.contains(&told.id) {
-            return no(MEETS_MORE);
+        if let Some(why) = self.meets_more(told) {
+            return no(why);
         }
         if let Some(why) = self.may_keep_of_others(told).filter(|_| is_making(told)) {
             return no(why);
@@ -257,8 +255,11 @@ impl<'a> Replay<'a> {
         if told.is_overtaken {
             return Some(match told.action.as_str() {
                 "disguise.hold" => HOLD_OVERTAKEN,
-                "disguise.schedule" => MAKING_OVERTAKEN,
-                _ if is_making(told) => MAKING_OVERTAKEN,
+                "disguise.apply" | "disguise.begin" | "disguise.schedule"
+                    if told.subject.is_some() =>
+                {
+                    MAKING_OVERTAKEN
+                }
                 _ => OVERTAKEN,
             });
         }
@@ -276,6 +277,7 @@ impl<'a> Replay<'a> {
                 // A sweep destroys what has ended in any case.
                 "disguise.expire" => true,
                 BEGIN_LOG => self.has_log,
+                "disguise.schedule" => self.ends_later(told),
                 "disguise.reveal" => self.is_nowhere(&told.key),
                 "disguise.cancel" => {
                     let is_here = |id| self.waiting.contains(&id) || self.going.contains_key(&id);
@@ -304,12 +306,7 @@ impl<'a> Replay<'a> {
             "disguise.begin" => self.begin_again(told),
             "disguise.schedule" => {
                 let id = disguise(told)?;
-                let ends = |it: &&LoggedOperation| {
-                    let is_own = it.key == told.key
-                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel");
-                    is_own || it.ends_scheduled(&told.key)
-                };
-                if self.missing.iter().any(|it| ends(&it)) {
+                if self.ends_later(told) {
                     return Ok(ReplayAction::Nothing);
                 }
                 let due = told.facts.due.map(Timestamp::from_nanoseconds);

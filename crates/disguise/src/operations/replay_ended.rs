@@ -21,7 +21,7 @@ const SWEPT: &str = "its person had taken back what it hid, and records that had
 const KEPT_OF_OTHERS: &str = "it has ended, and another person took rows back after it which it may have held for both: made again, it would keep them for good. Once that person has revealed again what is listed below, apply the same specification anew, and it is not listed any more";
 
 /// The advice for a reveal that is to be done again.
-const REVEAL_AGAIN: &str = "it takes the person's credential: reveal it again";
+const REVEAL_AGAIN: &str = "it takes the person's credential: reveal it again. Where that finds nothing, another disguise has the rows: see what `list` opens";
 
 /// The part that people had taken back of a disguise that has ended.
 enum TakenBack {
@@ -82,7 +82,12 @@ impl<'a> Replay<'a> {
         let is_kept = since.any(|(it, presence)| {
             let is_of_another = it.subject.is_some() && it.subject != told.subject;
             let is_missing = *presence == Presence::Missing && it.action == "disguise.reveal";
-            is_missing && is_of_another && before.contains(&*it.key) && is_of_same_rows(it)
+            let is_left = || {
+                let mut missing = self.missing.iter();
+                missing.any(|missing| missing.id == it.id) && !self.needs_no_reveal(it)
+            };
+            let is_meant = is_missing && is_of_another && before.contains(&*it.key);
+            is_meant && is_of_same_rows(it) && is_left()
         });
         is_kept.then_some(KEPT_OF_OTHERS)
     }
@@ -90,6 +95,9 @@ impl<'a> Replay<'a> {
     fn part_taken_back(&self, told: &LoggedOperation) -> TakenBack {
         if !told.makes_part() {
             return TakenBack::Nothing;
+        }
+        if told.is_overtaken && self.is_back_whole(told) {
+            return TakenBack::Whole;
         }
         let (is_over, all) = (self.is_over(told), self.reveals_of(told));
         let mut last = all.filter(|it| is_over || self.forgot_since(it));
@@ -103,7 +111,7 @@ impl<'a> Replay<'a> {
         let Some(last) = last.filter(|it| it.subject == told.subject).last() else {
             return TakenBack::Nothing;
         };
-        if self.may_be_swept_since(last) {
+        if told.facts.expires.is_some() && self.may_be_swept_since(last) {
             return TakenBack::Part(SWEPT.to_owned());
         }
         let left = match last.facts.kept {
@@ -119,6 +127,15 @@ impl<'a> Replay<'a> {
         TakenBack::Part(format!(
             "{why}, after they had taken back what it hid: made again, it would hide that for good. In clear here is {left}: remove that by hand"
         ))
+    }
+
+    /// Returns whether its person took a disguise back whole that is not here: nothing is left to do of either.
+    fn is_back_whole(&self, told: &LoggedOperation) -> bool {
+        let own = self
+            .reveals_of(told)
+            .filter(|it| it.subject == told.subject);
+        let is_whole = own.last().is_some_and(|it| it.facts.kept == Some(0));
+        told.subject.is_some() && is_whole && !self.has_rows_of(&told.key)
     }
 
     /// Returns the reveals that took something back of a disguise.

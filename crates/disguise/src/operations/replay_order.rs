@@ -13,6 +13,10 @@ use crate::transaction::operation::{LoggedOperation, OperationId, REPLAY};
 /// The operations done in the database, by the log.
 pub(super) type Done<'a> = [(&'a LoggedOperation, Presence)];
 
+const MEETS_MORE: &str = "a disguise before it is not made again, which was taken back after it or may be still: made now, it would hide the rows of that one, too. Do it again with the same specification where it is wanted, and it is not listed any more";
+
+const MEETS_FORGOTTEN: &str = "a disguise before it is not made again, which was taken back after it or may be still: made now, it would hide the rows of that one, too, and they would be forgotten with what it hid. Remove by hand what it hid then, for it was forgotten since, and do not apply it anew";
+
 /// What replays made again, by the operation or, in entries of earlier programs, by the disguise.
 #[derive(Default)]
 pub(super) struct Remade<'a>(BTreeSet<&'a str>);
@@ -85,7 +89,7 @@ impl<'a> Repeated<'_, 'a> {
                 && self.missed().is_some_and(|missed| concern_one(it, missed))
                 && replays.any(|(replay, _)| replay.did_again(it) && replay.makes_whole())
         });
-        let made = made.filter(|(it, _)| !self.is_asked_anew(it));
+        let made = made.filter(|(it, _)| !self.is_asked_anew(it) && !self.is_taken_back(it));
         made.map(|(it, _)| it.id)
     }
 
@@ -104,15 +108,27 @@ impl<'a> Repeated<'_, 'a> {
         ended.map(|(it, _)| it.id)
     }
 
+    /// Returns whether the person of the reveal took a disguise back whole, too, in the log or here.
+    fn is_taken_back(&self, made: &LoggedOperation) -> bool {
+        let subject = self.missed().and_then(|missed| missed.subject.as_ref());
+        self.done.iter().any(|(it, _)| {
+            let is_whole = it.action == "disguise.reveal" && it.facts.kept == Some(0);
+            is_whole && it.key == made.key && it.subject.as_ref() == subject
+        })
+    }
+
     /// Returns whether the same specification was applied or scheduled since, for the same person.
     fn is_asked_anew(&self, it: &LoggedOperation) -> bool {
         let mut since = self.done.iter().skip(self.place);
         let subject = self.missed().and_then(|missed| missed.subject.as_deref());
         since.any(|(anew, presence)| {
             let is_asked = matches!(&*anew.action, "disguise.apply" | "disguise.schedule");
-            let is_like = anew.facts.specification == it.facts.specification;
+            let is_like = anew.facts.specification == it.facts.specification
+                && anew.facts.parameters == it.facts.parameters;
             let is_theirs = anew.subject.is_none() || anew.subject.as_deref() == subject;
-            *presence == Presence::Here && is_asked && is_like && is_theirs
+            let key = it.facts.public_key.as_ref();
+            let has_key = key.is_none() || anew.facts.public_key.as_ref() == key;
+            *presence == Presence::Here && is_asked && is_like && is_theirs && has_key
         })
     }
 }
@@ -137,8 +153,11 @@ impl Replay<'_> {
             if self.is_here(told, *presence) {
                 continue;
             }
+            // One with an end would take with it what the other one may bring back still.
             let is_met = |it: &&LoggedOperation| {
-                it.key != told.key && concern_one(it, told) && self.is_revealed_after(it, told)
+                let is_kept = told.facts.expires.is_some() && !self.is_revealed_before(it, told);
+                let is_met = is_kept || self.is_revealed_after(it, told);
+                it.key != told.key && concern_one(it, told) && is_met
             };
             let is_missing = missing.contains(&told.id);
             if is_missing && unmade.iter().any(is_met) {
@@ -166,6 +185,40 @@ impl Replay<'_> {
     fn is_revealed_after(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
         let mut since = self.all().skip_while(|it| it.id != told.id);
         since.any(|it| is_reveal(it) && it.key == made.key && concern_one(it, told))
+    }
+
+    /// Returns whether the person of the disguise `made` took it back whole before `told`.
+    fn is_revealed_before(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
+        let mut before = self.all().take_while(|it| it.id != told.id);
+        before.any(|it| {
+            let is_whole = it.action == "disguise.reveal" && it.facts.kept == Some(0);
+            is_whole && it.key == made.key && it.subject == made.subject
+        })
+    }
+
+    /// Returns whether what is scheduled ended with an operation that is missing, too.
+    pub(super) fn ends_later(&self, told: &LoggedOperation) -> bool {
+        self.missing.iter().any(|it| {
+            let ends = matches!(&*it.action, "disguise.apply" | "disguise.cancel");
+            ends && it.key == told.key || it.ends_scheduled(&told.key)
+        })
+    }
+
+    /// Returns the reason for which a disguise is not made that would hide rows of another one.
+    pub(super) fn meets_more(&self, told: &LoggedOperation) -> Option<&'static str> {
+        if !self.meeting_more.contains(&told.id) {
+            return None;
+        }
+        let mut since = self.all().skip_while(|it| it.id != told.id);
+        let is_forgotten = since.any(|it| {
+            let is_meant = it.key.is_empty() || it.key == told.key;
+            it.action == "disguise.forget" && it.subject == told.subject && is_meant
+        });
+        Some(if is_forgotten {
+            MEETS_FORGOTTEN
+        } else {
+            MEETS_MORE
+        })
     }
 
     /// Returns whether a disguise must be made again before another one, which would hide its rows: they would come

@@ -129,7 +129,7 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         if it.found_nothing() {
             // Of one before that was missed nothing is left to do.
             if is_known && !lives.precedes_its_rows(it) {
-                repeated.add(it, &lineage, true);
+                repeated.found_nothing(it, &lineage, &lives);
             }
             continue;
         }
@@ -193,6 +193,10 @@ struct Lives<'a> {
     applied: BTreeSet<&'a str>,
     /// Reveals that found nothing because their disguise was not here yet.
     too_early: BTreeSet<OperationId>,
+    /// Those that a replay made again.
+    remade: BTreeSet<&'a str>,
+    /// The disguises of each person.
+    of_people: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Those that somebody cancelled in the middle, with rows hidden.
     cancelled: BTreeSet<&'a str>,
 }
@@ -216,6 +220,12 @@ impl<'a> Lives<'a> {
                 "disguise.apply" | "disguise.decay" => drop(lives.applied.insert(key)),
                 _ => {}
             }
+            if is_here && it.action == REPLAY && it.makes_whole() {
+                lives.remade.insert(key);
+            }
+            if let Some(subject) = it.subject.as_deref().filter(|_| it.makes_part()) {
+                lives.of_people.entry(subject).or_default().insert(key);
+            }
             if it.action == "disguise.cancel" && it.facts.hidden.is_some_and(|rows| rows > 0) {
                 lives.cancelled.insert(key);
             }
@@ -224,6 +234,15 @@ impl<'a> Lives<'a> {
             }
         }
         lives
+    }
+
+    /// Returns whether a replay made a disguise again here of which nobody revealed anything, and its person has
+    /// others: these may have the rows.
+    fn may_lie_elsewhere(&self, it: &LoggedOperation) -> bool {
+        let key = it.key.as_str();
+        let others = it.subject.as_deref().and_then(|it| self.of_people.get(it));
+        let has_others = others.is_some_and(|others| others.iter().any(|it| *it != key));
+        has_others && self.remade.contains(key) && !self.revealed.contains(key)
     }
 
     /// Returns whether `it` was asked for before a disguise that others applied was made again here: what
@@ -308,6 +327,8 @@ struct Repeated<'a> {
     forgot: BTreeSet<&'a str>,
     /// Those whose credentials went with everything else, perhaps by a replay.
     closed: BTreeSet<&'a str>,
+    /// Those to whom a reveal here brought something back.
+    back: BTreeSet<Option<&'a str>>,
     /// Disguises that were applied here.
     applied: BTreeMap<Asked<'a>, Keys<'a>>,
     /// Those that were scheduled here, or applied.
@@ -319,6 +340,9 @@ impl<'a> Repeated<'a> {
         let name = (&*it.action, &*it.key, it.subject.as_deref());
         let key = lineage.of_operation(it);
         self.same.entry(name).or_default().insert(key);
+        if it.brings_back() {
+            self.back.insert(it.subject.as_deref());
+        }
         if it.action == "disguise.hold" && is_own {
             self.holds.insert(placed(it));
         }
@@ -333,6 +357,13 @@ impl<'a> Repeated<'a> {
         if it.action == "disguise.forget" && it.key.is_empty() {
             self.closed.extend(key);
             self.forgot.extend(key.filter(|_| is_own));
+        }
+    }
+
+    /// Takes up a reveal that found nothing: where another disguise may have the rows, its person is to find them.
+    fn found_nothing(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>, lives: &Lives<'a>) {
+        if !lives.may_lie_elsewhere(it) || self.back.contains(&it.subject.as_deref()) {
+            self.add(it, lineage, true);
         }
     }
 
