@@ -110,6 +110,9 @@ impl Column {
         if value.is_null() {
             return false;
         }
+        if self.lacks_word(dialect, value) {
+            return true;
+        }
         match was {
             Some(was) => {
                 let (was, is) = (was.family(dialect), self.family(dialect));
@@ -123,6 +126,13 @@ impl Column {
             }
             None => !self.surely_had(dialect, value),
         }
+    }
+
+    /// Returns whether it is an enumeration of `PostgreSQL` that does not have this word: it has another
+    /// name, or went.
+    fn lacks_word(&self, dialect: Dialect, value: &Value) -> bool {
+        let is_word = dialect == Dialect::Postgres && !self.members.is_empty();
+        matches!(value, Value::Text(text) if is_word && !self.members.contains(text))
     }
 
     /// Returns whether the form alone of a recorded value tells that it was of this family.

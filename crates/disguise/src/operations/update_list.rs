@@ -42,7 +42,7 @@ impl<D: Database> UpdateList<'_, D> {
                 let later = updates.get(number.saturating_add(1)..);
                 Recorded::of(mapping, catalog, later.unwrap_or_default())
             });
-            let records: Vec<Recorded> = records.collect();
+            let mut records: Vec<Recorded> = records.collect();
             for (number, mapping) in updates.iter().enumerate() {
                 let later = updates.get(number.saturating_add(1)..).unwrap_or_default();
                 refuse_unfit(&open.application, mapping, later)?;
@@ -53,7 +53,11 @@ impl<D: Database> UpdateList<'_, D> {
                     .take(known.len().saturating_add(number));
                 let before: Vec<&Recorded> = before.collect();
                 let later = records.get(number..).unwrap_or_default();
-                mapping.refuse_unaskable(&mut open.database, catalog, (&before, later))?;
+                let sides = (&*before, later);
+                let nulls = mapping.refuse_unaskable(&mut open.database, catalog, sides)?;
+                if let Some(record) = records.get_mut(number) {
+                    record.note_nulls(nulls);
+                }
             }
             append(open, &records, &asked)
         })
@@ -96,7 +100,10 @@ impl<D: Database> UpdateList<'_, D> {
             let later = later.iter().filter_map(|it| it.mapping.clone());
             let later: Vec<Mapping> = later.collect();
             let (catalog, _) = open.application.described()?;
-            let anew = Recorded::of(mapping, catalog, &later);
+            let mut anew = Recorded::of(mapping, catalog, &later);
+            if let Some(replaced) = place.and_then(|place| all.get(place)) {
+                anew.keep_types(replaced);
+            }
             for it in all.iter_mut().filter(|it| it.name == mapping.name) {
                 it.clone_from(&anew);
             }
@@ -105,7 +112,11 @@ impl<D: Database> UpdateList<'_, D> {
                 .take_while(|it| it.name != mapping.name)
                 .collect();
             let later = all.get(before.len()..).unwrap_or_default();
-            mapping.refuse_unaskable(&mut open.database, catalog, (&before, later))?;
+            let sides = (&*before, later);
+            let nulls = mapping.refuse_unaskable(&mut open.database, catalog, sides)?;
+            for it in all.iter_mut().filter(|it| it.name == mapping.name) {
+                it.note_nulls(nulls.clone());
+            }
             update::put(&mut open.database, all)?;
             open.done(&asked, Payload::new().with("replaced", true))
         })

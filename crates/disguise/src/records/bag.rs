@@ -8,7 +8,8 @@ use probity_format::wire::{Reader, put_varint};
 use super::repeat::{Values, Writer};
 use super::section::{PrincipalKind, Section, SpeaksFor};
 use super::section_bytes::{
-    decode_section, encode_section, encode_shape, encode_shapes, take_shape, take_shapes,
+    decode_section, encode_held, encode_section, encode_shape, encode_shapes, take_held,
+    take_shape, take_shapes,
 };
 use super::shape::{ShapeId, ShapeOf};
 use super::unawaited::Unawaited;
@@ -29,6 +30,8 @@ const BAG_VERSION_OF_KEYS: u8 = 5;
 const BAG_VERSION_OF_UNAWAITED: u8 = 6;
 /// The version that also says of which shape the tables were.
 const BAG_VERSION_OF_SHAPES: u8 = 7;
+/// The version that also says which sections are held.
+const BAG_VERSION_OF_HELD: u8 = 8;
 /// The most entries a list in a bag may have.
 pub(super) const LIST_MAX: usize = 1 << 28;
 /// The least padded length.
@@ -94,7 +97,9 @@ impl Bag {
     fn version(&self) -> u8 {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
-        if self.shapes().any(|it| it.id().is_some()) {
+        if self.sections.iter().any(|it| it.held.is_some()) {
+            BAG_VERSION_OF_HELD
+        } else if self.shapes().any(|it| it.id().is_some()) {
             BAG_VERSION_OF_SHAPES
         } else if !self.unawaited.is_empty() {
             BAG_VERSION_OF_UNAWAITED
@@ -144,6 +149,9 @@ impl Bag {
             if version >= BAG_VERSION_OF_SHAPES {
                 encode_shape(&section.shape, &shapes, &mut out);
             }
+            if version >= BAG_VERSION_OF_HELD {
+                encode_held(section.held, &mut out);
+            }
         }
         if version >= BAG_VERSION_OF_NOBODY {
             put_count(&mut out, self.nobody.len());
@@ -176,15 +184,10 @@ impl Bag {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "bag");
         let version = reader.u8()?;
-        let plain = match version {
-            BAG_VERSION => true,
-            BAG_VERSION_OF_SUITES
-            | BAG_VERSION_OF_NOBODY
-            | BAG_VERSION_OF_KEYS
-            | BAG_VERSION_OF_UNAWAITED
-            | BAG_VERSION_OF_SHAPES => false,
-            _ => return Err(reader.error("has an unknown version")),
-        };
+        if !(BAG_VERSION..=BAG_VERSION_OF_HELD).contains(&version) {
+            return Err(reader.error("has an unknown version"));
+        }
+        let plain = version == BAG_VERSION;
         let seed = RecordKey::new(reader.array()?);
         let mut values = Values::default();
         let principals = take_principals(&mut reader, &mut values, plain)?;
@@ -200,6 +203,9 @@ impl Bag {
             let mut section = decode_section(&mut reader, &mut values)?;
             if version >= BAG_VERSION_OF_SHAPES {
                 section.shape = take_shape(&mut reader, &shapes)?;
+            }
+            if version >= BAG_VERSION_OF_HELD {
+                section.held = take_held(&mut reader)?;
             }
             sections.push(section);
         }
@@ -225,6 +231,7 @@ impl Bag {
             BAG_VERSION_OF_KEYS => named.is_empty(),
             BAG_VERSION_OF_UNAWAITED => unawaited.is_empty(),
             BAG_VERSION_OF_SHAPES => shapes.is_empty(),
+            BAG_VERSION_OF_HELD => sections.iter().all(|it| it.held.is_none()),
             _ => false,
         };
         if is_short {
@@ -472,6 +479,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_bag_that_holds_sections_comes_back_and_says_so() {
+        let mut bag = full_bag();
+        bag.sections[2].held = Some(3);
+        let bytes = bag.encode();
+        assert_eq!(bytes[0], BAG_VERSION_OF_HELD);
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x01;
+            drop(Bag::decode(&flipped));
+            drop(Bag::decode(&bytes[..at]));
+        }
+        // One that holds none is of a version before.
+        bag.sections[2].held = None;
+        assert_eq!(bag.encode()[0], BAG_VERSION);
+    }
+
     /// Such rows take no bytes, so that a few bytes could ask for hundreds of millions of them.
     #[test]
     fn a_bag_with_rows_without_columns_is_refused() {
@@ -492,6 +517,7 @@ mod tests {
                 table: "notes".into(),
                 change,
                 shape: ShapeOf::None,
+                held: None,
             }];
             let refused = Bag::decode(&bag.encode()).unwrap_err().to_string();
             assert!(refused.contains("without columns"), "{refused}");

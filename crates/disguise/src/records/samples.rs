@@ -25,6 +25,7 @@ pub(super) fn full_bag() -> Bag {
         table: "posts".to_owned(),
         change,
         shape: ShapeOf::None,
+        held: None,
     };
     let columns = vec!["id".to_owned(), "text".to_owned()];
     let identity = vec!["id".to_owned()];

@@ -22,6 +22,9 @@ pub(crate) struct Section {
     pub(crate) change: Change,
     /// The columns of the table when the change was made. Records of programs before have none.
     pub(crate) shape: ShapeOf,
+    /// The number of updates that it met, where it stays as it was before the next one, which cannot
+    /// tell what its rows became.
+    pub(crate) held: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +118,7 @@ impl Section {
             step,
             table: table.name.clone(),
             change,
+            held: None,
         }
     }
 
@@ -130,8 +134,9 @@ impl Section {
         let columns = self.change.columns();
         let columns = columns.filter_map(|name| {
             let (was, now) = (self.shape.column(name), table.catalog.column(name)?);
-            let is_same =
-                was.is_some_and(|it| it.family(table.dialect) == now.family(table.dialect));
+            // Of an enumeration a word may have gone.
+            let is_same = now.members.is_empty()
+                && was.is_some_and(|it| it.family(table.dialect) == now.family(table.dialect));
             (!is_same).then_some((name, was, now))
         });
         columns.collect()
@@ -221,6 +226,14 @@ impl Section {
                 Some((columns, Box::new(rows.iter().map(|it| it.row.as_slice()))))
             }
             Change::Modified { .. } | Change::Decorrelated { .. } => None,
+        }
+    }
+
+    /// Returns the column of which it has overwritten values or owners.
+    pub(crate) fn overwritten(&self) -> Option<&str> {
+        match &self.change {
+            Change::Modified { column, .. } | Change::Decorrelated { column, .. } => Some(column),
+            Change::Removed { .. } | Change::Copied { .. } => None,
         }
     }
 

@@ -133,6 +133,7 @@ pub(super) fn decode_section(
         table,
         change,
         shape: ShapeOf::None,
+        held: None,
     })
 }
 
@@ -151,6 +152,17 @@ pub(super) fn take_shape(reader: &mut Reader<'_>, all: &[ShapeId]) -> Result<Sha
     let id = all.get(place);
     let id = id.ok_or_else(|| reader.error("has a shape that it does not list"))?;
     Ok(ShapeOf::Named(*id))
+}
+
+/// Writes how many updates a section met that is held: 0 where it is not, or one more.
+pub(super) fn encode_held(held: Option<u32>, out: &mut Vec<u8>) {
+    put_varint(out, held.map_or(0, |it| u64::from(it).saturating_add(1)));
+}
+
+pub(super) fn take_held(reader: &mut Reader<'_>) -> Result<Option<u32>, DecodeError> {
+    let held = reader.varint()?.checked_sub(1);
+    let held = held.map(u32::try_from).transpose();
+    held.map_err(|_wide| reader.error("has a number of updates past 32 bits"))
 }
 
 /// Writes the shapes that a bag names.

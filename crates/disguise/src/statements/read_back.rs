@@ -3,7 +3,7 @@
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::database::{Column, Dialect};
+use crate::database::{Column, Dialect, Family};
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::Write;
@@ -185,8 +185,18 @@ pub(crate) fn changed_by_type<'v>(
 
 /// Returns the report of values that `column` would store as others.
 pub(crate) fn message(table: &ResolvedTable, column: &Column) -> String {
+    let is_rounded = matches!(
+        column.family(table.dialect),
+        Family::Single | Family::Double
+    );
+    let advice = if table.dialect == Dialect::Mysql && is_rounded && column.decimals().is_some() {
+        // ALTER TABLE left digits there that no statement writes.
+        "give it the type FLOAT or DOUBLE, without digits, which holds all of them"
+    } else {
+        "give it the type that it had"
+    };
     format!(
-        "table {}, column {}: its type ({}) does not hold the value as it was; give it the type that it had, or record an update whose sql says the new value",
+        "table {}, column {}: its type ({}) does not hold the value as it was; {advice}, or record an update whose sql says the new value",
         table.name, column.name, column.declared
     )
 }

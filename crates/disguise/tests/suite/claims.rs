@@ -124,6 +124,24 @@ macro_rules! for_every_claim {
             a_row_that_lost_its_row_of_the_same_table_keeps_no_other_away
             bits_are_tenants_like_other_numbers
             a_value_that_an_update_makes_a_row_comes_back_as_one
+            a_shared_row_that_became_several_comes_back_in_all_parts
+            no_row_is_made_of_an_overwritten_value_alone
+            an_update_under_a_condition_reaches_overwritten_values
+            an_update_under_a_condition_reaches_the_owner_in_a_key
+            a_value_whose_row_should_have_gone_is_told_of
+            of_two_targets_that_a_record_cannot_tell_apart_the_row_decides
+            a_condition_over_the_overwritten_value_and_others_is_told_of
+            what_an_update_cannot_tell_meets_the_one_in_its_place
+            a_column_that_an_overwritten_value_decided_is_told_of
+            a_column_that_was_added_is_said_or_refused
+            a_copy_of_no_column_is_refused
+            names_without_quotes_are_folded
+            a_comparison_within_another_needs_brackets
+            what_a_condition_leaves_alone_is_not_worked_out
+            a_mapping_in_the_place_of_another_keeps_its_types
+            double_quotes_and_comments_are_refused
+            a_distance_from_utc_is_not_turned_round
+            a_word_that_has_another_name_is_said_by_the_old_one
             another_salt_than_the_databases_own_is_refused
             the_default_of_a_parameter_counts_for_inactivity
             everybody_without_a_key_is_foretold

@@ -278,6 +278,7 @@ const VERSION: &str = concat!("
               FROM pg_trigger g WHERE NOT g.tgisinternal AND g.tgrelid IN (SELECT oid FROM t)),
            (SELECT sum(hashtextextended(concat_ws(' ', r.oid, r.xmin), 0))::text
               FROM pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM t)),
+           (SELECT sum(hashtextextended(e.oid || ' ' || e.xmin, 0))::text FROM pg_enum e),
            (SELECT EXISTS (SELECT FROM pg_constraint WHERE condeferrable AND conrelid <> 0))::text");
 
 impl Postgres {

@@ -385,6 +385,7 @@ fn alone(due: &Sections, section: usize, record: Modified) -> Option<(usize, Sec
         table: section.table.clone(),
         change,
         shape: section.shape.clone(),
+        held: section.held,
     };
     Some((*open, alone))
 }

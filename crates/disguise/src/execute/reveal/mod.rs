@@ -138,6 +138,10 @@ pub(crate) struct Revealer<'a> {
     unreadable: BTreeMap<Vec<u8>, DisguiseId>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what happened to the bag, each by itself"
+)]
 /// A bag being emptied.
 struct Open<'a> {
     reached: &'a Reached,
@@ -148,6 +152,8 @@ struct Open<'a> {
     changed: bool,
     /// True if a placeholder of this bag could not go yet.
     waiting: bool,
+    /// True if a section of it was held, and met updates again.
+    was_held: bool,
 }
 
 impl<'a> Open<'a> {
@@ -158,6 +164,7 @@ impl<'a> Open<'a> {
             due,
             changed: false,
             waiting: false,
+            was_held: false,
         }
     }
 }
@@ -225,8 +232,10 @@ impl<'a> Revealer<'a> {
             return Ok(None);
         };
         let known = reached.found.locator.origin.updates;
+        let was_held = bag.sections.iter().any(|it| it.held.is_some());
         self.updates.apply(self.database, &mut bag, known)?;
-        Ok(Some(Open::new(reached, bag, due)))
+        let open = Open::new(reached, bag, due);
+        Ok(Some(Open { was_held, ..open }))
     }
 
     /// Reveals `id`, and tries again what earlier reveals left. Does nothing if the disguise hides
@@ -296,9 +305,12 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Returns why no row of the section can go back: a table or column is gone, it has no
-/// transactions, or the key changed, or the family of a column's type.
+/// Returns why no row of the section can go back: an update cannot tell what it became, a table or
+/// column is gone, it has no transactions, or the key changed, or the family of a column's type.
 fn unfit(table: Option<&ResolvedTable>, section: &Section) -> Option<KeptReason> {
+    if section.held.is_some() {
+        return Some(KeptReason::Undecided);
+    }
     let Some(table) = table else {
         return Some(KeptReason::SchemaChanged);
     };

@@ -45,6 +45,8 @@ pub enum KeptReason {
     WithoutTransactions,
     /// The type of a column is of another family than when the record was made.
     KindChanged,
+    /// An update decides by the overwritten value over its row, or over columns that the record lacks.
+    Undecided,
     /// A part of a record of what was hidden is missing or damaged.
     Unreadable,
     /// Other rows refer to what was to go, or be changed, with the placeholder.
@@ -77,7 +79,10 @@ impl KeptReason {
                 "its table has no transactions any more: make it one of InnoDB again (ALTER TABLE ... ENGINE = InnoDB)"
             }
             Self::KindChanged => {
-                "the type of a column is of another kind than it was: record an update whose sql says what the values are now, as sql = { column = \"column\" } does for what the database makes of them"
+                "the type of a column is of another kind than it was, or has other words: record an update whose sql says what the values are now, as sql = { column = \"column\" } does for what the database makes of them, and sql = { column = \"'new'\" } with where = \"column = 'old'\" for a word"
+            }
+            Self::Undecided => {
+                "an update decides by the value as it was over rows or columns that the record does not have: make of the row what it should be and reveal again, or put another update in the place of that one (update --replace)"
             }
             Self::Unreadable => {
                 "a record of what it hid cannot be read: insert the rows that are missing in this table from a backup, keep those that are there, and reveal again"

@@ -77,7 +77,7 @@ impl<'a> Closed<'a> {
             return;
         };
         let values = section.values().map(|(column, _)| column.to_owned());
-        let alone = !locator.copies && !locator.speaks_for;
+        let alone = !locator.copies && !locator.speaks_for && !open.was_held;
         let alone = alone && (values.is_none() || self.per_column);
         if let Some(room) = self.room.checked_sub(bytes) {
             self.room = room;

@@ -258,6 +258,7 @@ impl<'a> Revealer<'a> {
         }
         let by = match reason {
             KeptReason::KindChanged => known.and_then(|it| section.waits_by(it)),
+            KeptReason::Undecided => section.overwritten().map(str::to_owned),
             _ => None,
         };
         let key = known.map_or(&[][..], |it| it.identity.as_slice());

@@ -1,6 +1,6 @@
 //! Sections that updates make of those of a record, and the new names of shared rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Row;
 use crate::database::tenant::TenantConnection;
@@ -21,6 +21,8 @@ pub(super) struct Anew {
 pub(super) struct Move {
     pub(super) from: Named,
     pub(super) to: Vec<u8>,
+    /// The version of the new row, where a row became several.
+    pub(super) version: Option<u64>,
 }
 
 pub(super) enum Named {
@@ -28,6 +30,10 @@ pub(super) enum Named {
     Version(u64),
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what is known of the column and of its records, each by itself"
+)]
 /// A column of a table that a step overwrote, either an owner column or another.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnOfStep<'r> {
@@ -37,6 +43,22 @@ pub(super) struct ColumnOfStep<'r> {
     pub(super) identity: &'r [String],
     pub(super) column: &'r str,
     pub(super) shape: &'r ShapeOf,
+    /// The number of updates that its records have met.
+    pub(super) known: u32,
+    /// True if they stay behind the ones after these.
+    pub(super) is_held: bool,
+    /// True if they were left so before.
+    pub(super) is_again: bool,
+}
+
+impl ColumnOfStep<'_> {
+    /// Returns it for records that stay as they are.
+    pub(super) const fn held(self) -> Self {
+        Self {
+            is_held: true,
+            ..self
+        }
+    }
 }
 
 impl Anew {
@@ -68,6 +90,7 @@ impl Anew {
             table: row.table,
             change: Change::Removed { columns, rows },
             shape,
+            held: None,
         });
     }
 
@@ -79,9 +102,14 @@ impl Anew {
             identity,
             column,
             shape,
+            known,
+            is_held,
+            is_again: _,
         } = of;
+        let held = is_held.then_some(known);
         let same = self.sections.iter_mut().find_map(|it| {
             let here = it.step == step && it.table == table && it.shape == *shape;
+            let here = here && it.held == held;
             match &mut it.change {
                 Change::Modified {
                     column: also, rows, ..
@@ -115,6 +143,7 @@ impl Anew {
                 }
             },
             shape: shape.clone(),
+            held,
         });
     }
 }
@@ -131,17 +160,23 @@ pub(super) fn rename(database: &mut dyn TenantConnection, moves: Vec<Move>) -> R
     let named = co_owned::slots(database, &by_slot)?;
     let versions = co_owned::slots_of(database, &by_version)?;
     let (mut gone, mut there) = (Vec::new(), BTreeMap::new());
+    let mut stays = BTreeSet::new();
     for it in moves {
         let found = match &it.from {
             Named::Slot(slot) => named.get_key_value(slot),
             Named::Version(version) => versions.iter().find(|(_, found)| **found == *version),
         };
-        if let Some((slot, version)) = found.filter(|(slot, _)| **slot != it.to) {
+        let Some((slot, version)) = found else {
+            continue;
+        };
+        if *slot == it.to && it.version.is_none() {
+            stays.insert(it.to);
+        } else {
             gone.push(slot.clone());
-            there.insert(it.to, *version);
+            there.insert(it.to, it.version.unwrap_or(*version));
         }
     }
-    gone.retain(|slot| !there.contains_key(slot));
+    gone.retain(|slot| !there.contains_key(slot) && !stays.contains(slot));
     co_owned::remove_slots(database, &gone)?;
     let there: Vec<(Vec<u8>, u64)> = there.into_iter().collect();
     co_owned::put_slots(database, &there)

@@ -40,7 +40,9 @@ impl Question<'_> {
         }
         let mut used = Use::default();
         used.add(expression);
-        let what = if used.measures() {
+        let what = if used.has_double_quotes() {
+            Some("a name in double quotes may mean two things, since a statement of MariaDB reads it as a text: write a text in single quotes, and a name in backticks".to_owned())
+        } else if used.measures() {
             Some("length alone may mean two numbers, of bytes in a statement of MariaDB and of letters in a condition here: say octet_length for bytes, or char_length for letters".to_owned())
         } else if used.has_odd_backslash() {
             Some("a text with a backslash may mean two texts, since a statement of MariaDB takes it away or makes another letter of it and the next one, and a condition here takes both as they are: say a text that is all of a value under values, or do the update by code".to_owned())
@@ -55,7 +57,7 @@ impl Question<'_> {
     /// rounded number as it is where an assignment rounds it.
     fn two_values(&self, into: &Column, expression: &str) -> Option<String> {
         // A name in quotes is the name.
-        let named = expression.trim().trim_matches(['"', '`']);
+        let named = expression.trim().trim_matches('`');
         let mut kinds = self.row.kinds.iter();
         let of = kinds.find_map(|(name, kind)| match kind {
             Kind::Recorded(it) => name.eq_ignore_ascii_case(named).then_some(it),
@@ -175,6 +177,12 @@ impl Question<'_> {
                 }
                 Dialect::Sqlite if becomes_number && has_zero && asked.column.is_some() => {
                     "reads a text with U+0000, of which versions of SQLite make different numbers"
+                }
+                Dialect::Sqlite
+                    if asked.typing.likes()
+                        && values.iter().any(|it| matches!(it, Value::Bytes(_))) =>
+                {
+                    "looks for letters in bytes by LIKE, which some libraries of SQLite find there and others do not"
                 }
                 Dialect::Mysql
                     if becomes_whole(asked) && values.iter().any(|it| is(it, is_no_whole)) =>

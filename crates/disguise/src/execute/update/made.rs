@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
 use super::typed::{Kind, Typed};
+use super::unsaid::Nulls;
 use super::{Mapping, Recorded};
 use crate::database::shape::{Shape, named};
 use crate::database::{Catalog, Column};
@@ -38,6 +39,37 @@ impl Recorded {
             name: mapping.name.clone(),
             mapping: Some(mapping.clone()),
             made,
+        }
+    }
+
+    /// Notes the columns that are NULL in its rows.
+    pub(crate) fn note_nulls(&mut self, nulls: Nulls) {
+        let into = self.mapping.as_mut().map(|it| &mut it.into);
+        let Some(into) = into else {
+            return;
+        };
+        for (number, column) in nulls {
+            if let Some(target) = into.get_mut(number) {
+                target.note_null(column);
+            }
+        }
+    }
+
+    /// Takes the types over that the columns had when the update was recorded in whose place this one
+    /// is.
+    pub(crate) fn keep_types(&mut self, of: &Self) {
+        for (table, shape) in &mut self.made {
+            let Some(then) = of.made.get(table) else {
+                continue;
+            };
+            let columns = shape.columns.iter();
+            let columns = columns.map(|(name, it)| then.columns.get(name).unwrap_or(it).clone());
+            *shape = Arc::new(Shape::new(table, columns.collect::<Vec<_>>().into_iter()));
+        }
+        for (table, then) in &of.made {
+            self.made
+                .entry(table.clone())
+                .or_insert_with(|| Arc::clone(then));
         }
     }
 

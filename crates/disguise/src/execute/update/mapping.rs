@@ -1,7 +1,7 @@
 //! Mappings, updates that are written down: new rows made of copies of columns, constants and SQL
 //! expressions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ use crate::database::{Catalog, Database};
 use crate::error::{SpecError, UpdateError};
 use crate::spec::predicate::check_expression;
 
+/// The expression for nothing.
+const NULL: &str = "NULL";
 /// The most bytes that a file of updates may have.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -64,6 +66,10 @@ pub(crate) struct Target {
     /// Expressions over the old columns, by the new column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     sql: BTreeMap<String, String>,
+    /// Such expressions, for rows that were hidden before they had the column: `default` leaves it to
+    /// the database.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    added: BTreeMap<String, String>,
     /// A condition over the old columns.
     #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
     condition: String,
@@ -146,7 +152,8 @@ impl Mapping {
         Session::of(self).check()?;
         for target in &self.into {
             let conditions = Some(&target.condition).filter(|it| !it.is_empty());
-            for expression in target.sql.values().chain(conditions) {
+            let added = target.added.values().filter(|it| !is_left(it));
+            for expression in target.sql.values().chain(added).chain(conditions) {
                 check_expression(expression).map_err(wrong)?;
             }
             target.check_constants().map_err(wrong)?;
@@ -160,7 +167,8 @@ impl Mapping {
                 )));
             };
             let written = target.columns.keys().chain(target.values.keys());
-            for column in written.chain(target.sql.keys()) {
+            let asked = target.sql.keys().chain(target.added.keys());
+            for column in written.chain(asked) {
                 if table.column(column).is_none() {
                     let what = format!("table {} has no column {column}", target.table);
                     return Err(wrong(what));
@@ -175,6 +183,11 @@ impl Mapping {
         self.time_zone.is_some() || self.date_style.is_some() || self.says_forms()
     }
 
+    /// Returns whether it says columns that were added.
+    pub(super) fn says_added(&self) -> bool {
+        self.into.iter().any(|it| !it.added.is_empty())
+    }
+
     /// Returns whether it says how texts are made of intervals, bytes or rounded numbers.
     pub(super) const fn says_forms(&self) -> bool {
         self.interval_style.is_some()
@@ -185,14 +198,20 @@ impl Mapping {
     /// Returns whether the database is asked for anything.
     pub(super) fn has_expressions(&self) -> bool {
         let mut into = self.into.iter();
-        into.any(|it| !it.sql.is_empty() || !it.condition.is_empty() || !it.values.is_empty())
+        into.any(|it| {
+            !it.sql.is_empty()
+                || !it.added.is_empty()
+                || !it.condition.is_empty()
+                || !it.values.is_empty()
+        })
     }
 
     /// Returns what its expressions do.
     pub(super) fn used(&self) -> Use {
         let mut used = Use::default();
         for target in &self.into {
-            for expression in target.sql.values().chain([&target.condition]) {
+            let asked = target.sql.values().chain(target.added.values());
+            for expression in asked.chain([&target.condition]) {
                 used.add(expression);
             }
         }
@@ -214,7 +233,10 @@ impl Mapping {
     /// Returns the tables of its rows, each with the columns that expressions or constants make.
     pub(crate) fn makes(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &String>)> {
         let into = self.into.iter();
-        into.map(|it| (it.table.as_str(), it.sql.keys().chain(it.values.keys())))
+        into.map(|it| {
+            let said = it.sql.keys().chain(it.values.keys());
+            (it.table.as_str(), said.chain(it.added.keys()))
+        })
     }
 
     /// Returns the rows that `row` becomes.
@@ -226,11 +248,19 @@ impl Mapping {
     ) -> Result<Vec<(usize, Typed)>, UpdateError> {
         let mut out = Vec::new();
         for (number, target) in self.into.iter().enumerate() {
-            let question = self.sure_question(database, now, (target, row))?;
-            let worked_out = question.run(database)?;
-            if worked_out.meets {
-                out.push((number, target.built(row, worked_out.values)));
+            // A row that does not meet the condition may have values of which nothing can be made.
+            let condition = self.sure_question(database, now, (target, row), Asks::Condition)?;
+            let is_unsure = condition.lacks.condition;
+            if !condition.run(database)?.meets {
+                continue;
             }
+            target.refuse_lacking(row)?;
+            let values = self.sure_question(database, now, (target, row), Asks::Values)?;
+            let is_lost = values.lacks.value;
+            let mut made = target.built(row, values.run(database)?.values);
+            made.lacks.condition |= is_unsure;
+            made.lacks.value |= is_lost;
+            out.push((number, made));
         }
         Ok(out)
     }
@@ -241,14 +271,25 @@ impl Mapping {
         database: &dyn Database,
         now: Now<'q>,
         (target, row): (&'q Target, &'q Typed),
+        asks: Asks,
     ) -> Result<Question<'q>, UpdateError> {
         let session = Session::of(self);
         let mut question = Question::new(database.dialect(), (now, session), row);
+        if asks != Asks::Values && !target.condition.is_empty() {
+            question.ask(None, &target.condition)?;
+        }
+        if asks == Asks::Condition {
+            return Ok(question);
+        }
         for (column, expression) in &target.sql {
             question.ask(Some((&target.table, column)), expression)?;
         }
-        if !target.condition.is_empty() {
-            question.ask(None, &target.condition)?;
+        for (column, expression) in target.lacking(row) {
+            if expression.trim().eq_ignore_ascii_case(NULL) {
+                question.empty(column);
+            } else if !is_left(expression) {
+                question.ask(Some((&target.table, column)), expression)?;
+            }
         }
         for (column, constant) in &target.values {
             match constant.expression() {
@@ -263,6 +304,8 @@ impl Mapping {
     pub(super) fn outlined(&self, row: &Typed) -> Vec<Typed> {
         let made = |target: &Target| {
             let columns = target.sql.keys().chain(target.values.keys());
+            let added = target.lacking(row).map(|(name, _)| name);
+            let columns = columns.chain(added);
             let columns = columns.map(|name| (name.clone(), Value::Null));
             target.built(row, columns.collect())
         };
@@ -275,8 +318,9 @@ impl Mapping {
         database: &dyn Database,
         now: Now<'q>,
         of: (&'q Target, &'q Typed),
+        asks: Asks,
     ) -> Result<Question<'q>, UpdateError> {
-        let question = self.question(database, now, of)?;
+        let question = self.question(database, now, of, asks)?;
         question.refuse_uncertain()?;
         question.refuse_unsaid()?;
         Ok(question)
@@ -290,7 +334,7 @@ impl Mapping {
         now: Now<'q>,
         row: &'q Typed,
     ) -> Vec<Question<'q>> {
-        let asked = |target| self.question(database, now, (target, row)).ok();
+        let asked = |target| self.question(database, now, (target, row), Asks::All).ok();
         self.into.iter().filter_map(asked).collect()
     }
 
@@ -302,11 +346,19 @@ impl Mapping {
         row: &Typed,
     ) -> Result<(), UpdateError> {
         for target in &self.into {
-            let question = self.sure_question(database, now, (target, row))?;
+            let question = self.sure_question(database, now, (target, row), Asks::All)?;
             question.run(database)?;
         }
         Ok(())
     }
+}
+
+/// The part of a target that is asked of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Condition,
+    Values,
+    All,
 }
 
 impl Target {
@@ -321,6 +373,46 @@ impl Target {
                  of which the database makes what the migration's literal made"
             )),
         }
+    }
+
+    /// Refuses a whole row without a column that it copies: the database would fill in its default.
+    fn refuse_lacking(&self, row: &Typed) -> Result<(), UpdateError> {
+        let lacks = |(name, old): &(&String, &String)| {
+            row.row.value(old).is_none() && !self.added.contains_key(*name)
+        };
+        let mut copied = self.columns.iter().filter(|_| row.row.is_whole);
+        copied.find(lacks).map_or(Ok(()), |(name, old)| {
+            Err(UpdateError::Wrong(format!(
+                "copies column {old}, which a row of {} did not have when it was hidden: say what it is there, as added = {{ {name} = \"NULL\" }}",
+                row.row.table
+            )))
+        })
+    }
+
+    /// Notes that a column is NULL in rows that would lack it.
+    pub(super) fn note_null(&mut self, column: String) {
+        self.added.entry(column).or_insert_with(|| NULL.to_owned());
+    }
+
+    /// Returns the columns that it copies.
+    pub(super) fn copied(&self) -> impl Iterator<Item = &String> {
+        self.columns.values()
+    }
+
+    /// Returns whether the column is left to the database.
+    pub(super) fn leaves(&self, name: &str) -> bool {
+        self.added.get(name).is_some_and(|it| is_left(it))
+    }
+
+    /// Returns the columns, with what is said of them, that a whole row would lack.
+    fn lacking<'t>(&'t self, row: &'t Typed) -> impl Iterator<Item = (&'t String, &'t String)> {
+        let whole = self.added.iter().filter(|_| row.row.is_whole);
+        whole.filter(|(name, _)| {
+            let is_copied = self.columns.get(*name).and_then(|old| row.row.value(old));
+            let is_kept = self.keeps(name) && row.row.value(name).is_some();
+            let is_made = self.sql.contains_key(*name) || self.values.contains_key(*name);
+            is_copied.is_none() && !is_kept && !is_made
+        })
     }
 
     /// Returns whether a column keeps its name and its value.
@@ -343,25 +435,51 @@ impl Target {
         all.filter(alone).map(|(column, _)| column)
     }
 
-    fn built(&self, Typed { row, kinds }: &Typed, worked_out: Vec<(String, Value)>) -> Typed {
+    fn built(&self, of: &Typed, worked_out: Vec<(String, Value)>) -> Typed {
+        let Typed { row, kinds, .. } = of;
         let kept = row.columns.iter().filter(|(name, _)| self.keeps(name));
         let kept = kept.map(|(name, value)| (name, name, value));
         let copied = self.columns.iter();
         let copied = copied.filter_map(|(name, old)| Some((name, old, row.value(old)?)));
         let (mut columns, mut origin) = (Vec::new(), Kinds::new());
+        let mut hidden = BTreeSet::new();
         for (name, old, value) in kept.chain(copied) {
             columns.push((name.clone(), value.clone()));
             origin.extend(kinds.get(old).map(|it| (name.clone(), it.clone())));
+            if of.hides(old) {
+                hidden.insert(name.clone());
+            }
         }
         for (name, value) in worked_out {
+            if self
+                .sql
+                .get(&name)
+                .is_some_and(|it| looks_at_hidden(of, it))
+            {
+                hidden.insert(name.clone());
+            }
             origin.insert(name.clone(), Kind::Made);
             columns.push((name, value));
         }
-        let row = Row {
+        let made = Row {
             table: self.table.clone(),
             columns,
             is_whole: row.is_whole,
         };
-        Typed { row, kinds: origin }
+        of.mapped(made, origin, hidden)
     }
+}
+
+/// Returns whether an expression for a column that was added leaves it to the database.
+fn is_left(expression: &str) -> bool {
+    expression.trim().eq_ignore_ascii_case("default")
+}
+
+fn looks_at_hidden(row: &Typed, expression: &str) -> bool {
+    if row.row.is_whole {
+        return false;
+    }
+    let mut used = Use::default();
+    used.add(expression);
+    row.is_hidden_in(&used)
 }

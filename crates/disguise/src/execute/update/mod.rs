@@ -7,6 +7,7 @@ mod doubt;
 mod made;
 mod mapping;
 mod numbers;
+mod overwritten;
 mod question;
 mod reading;
 mod records;
@@ -14,6 +15,7 @@ mod session;
 mod trial;
 mod typed;
 mod typing;
+mod unsaid;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,9 @@ const LIST_VERSION: u32 = 1;
 const LIST_VERSION_OF_SETTINGS: u32 = 2;
 /// The version of a list in which an update says how texts are made, or the types of what it makes.
 const LIST_VERSION_OF_TYPES: u32 = 3;
+
+/// The version of a list in which an update says columns that were added.
+const LIST_VERSION_OF_ADDED: u32 = 4;
 
 /// A row as it was when it was hidden.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,7 +126,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
         return Ok(Vec::new());
     };
     let list: List = serde_json::from_slice(text).map_err(|_form| Error::Forged)?;
-    if !(LIST_VERSION..=LIST_VERSION_OF_TYPES).contains(&list.version) {
+    if !(LIST_VERSION..=LIST_VERSION_OF_ADDED).contains(&list.version) {
         return Err(Error::Value {
             what: format!(
                 "the list of updates has the unknown version {}",
@@ -144,7 +149,9 @@ pub(crate) fn put(
 ) -> Result<(), Error> {
     let mut mappings = updates.iter().filter_map(|it| it.mapping.as_ref());
     let has_types = updates.iter().any(|it| !it.made.is_empty());
-    let version = if has_types || mappings.clone().any(Mapping::says_forms) {
+    let version = if mappings.clone().any(Mapping::says_added) {
+        LIST_VERSION_OF_ADDED
+    } else if has_types || mappings.clone().any(Mapping::says_forms) {
         LIST_VERSION_OF_TYPES
     } else if mappings.any(Mapping::says_settings) {
         LIST_VERSION_OF_SETTINGS

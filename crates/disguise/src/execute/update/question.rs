@@ -3,20 +3,26 @@
 
 use std::collections::BTreeMap;
 
+use sqlparser::ast::Ident;
+
 use super::Recorded;
 use super::conversion::{class, numbers};
 use super::session::{Session, Setting};
-use super::typed::{Kind, Typed, Use};
+use super::typed::{Kind, Lacks, Typed, Use};
 use super::typing::{Letters, Typing};
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Column, Database, DatabaseError, Dialect};
 use crate::error::UpdateError;
-use crate::spec::predicate::{Like, Scope};
+use crate::schema::name_matching::CatalogNames;
+use crate::spec::predicate::{Like, Scope, column_written};
 use crate::statements::own_row::OwnRow;
 
 /// The name of the only column where no expression names one.
 const NOTHING: &str = "nothing";
+
+/// The most letters of a column that stands in a row of a temporary table of `MariaDB`.
+const LETTERS_MAX: usize = 1_024;
 
 const POINT: &str = "SAVEPOINT probity_session";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_session";
@@ -110,6 +116,7 @@ pub(super) struct Question<'a> {
     alone: Catalog,
     used: Use,
     pub(super) asked: Vec<Asked<'a>>,
+    pub(super) lacks: Lacks,
     /// Values of columns of which no type is known.
     given: Vec<(String, Value)>,
 }
@@ -137,6 +144,7 @@ impl<'a> Question<'a> {
             alone: Catalog::from([(row.row.table.clone(), table)]),
             used: Use::default(),
             asked: Vec::new(),
+            lacks: Lacks::default(),
             given: Vec::new(),
         }
     }
@@ -153,13 +161,18 @@ impl<'a> Question<'a> {
         let of = &self.row.row.table;
         let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), of);
         let exact = scope.clone().with_like(Like::Exact).value(expression);
+        let mut used = Use::default();
+        used.add(expression);
         let fragment = match scope.with_like(Like::Folded).value(expression) {
             Ok(fragment) => fragment,
             Err(what) if self.row.row.is_whole => return Err(UpdateError::Wrong(what)),
-            Err(_lacking) => return Ok(()),
+            Err(_lacking) => {
+                let is_hidden = self.row.is_hidden_in(&used);
+                self.lacks.condition |= is_hidden && column.is_none();
+                self.lacks.value |= is_hidden && column.is_some();
+                return Ok(());
+            }
         };
-        let mut used = Use::default();
-        used.add(expression);
         self.used.add(expression);
         let into = column.and_then(|(table, name)| self.now.column(table, name));
         self.refuse_two_meanings(into, expression)?;
@@ -187,17 +200,20 @@ impl<'a> Question<'a> {
 
     /// Returns the class of a column of the row, as it was recorded, or, if an update made it, as the
     /// table has it.
-    fn class_of(&self, name: &str) -> Option<String> {
-        let kinds = &self.row.kinds;
-        let mut alike = kinds
-            .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        let (name, kind) = kinds.get_key_value(name).or_else(|| alike.next())?;
-        let column = match kind {
+    fn class_of(&self, name: &Ident) -> Option<String> {
+        let of = &self.row.row.table;
+        let names = CatalogNames::new(self.dialect, &self.alone);
+        let name = column_written(self.dialect, names, self.alone.get(of)?, name)?;
+        let column = match self.row.kinds.get(name)? {
             Kind::Recorded(it) => it,
-            Kind::Made => self.now.column(&self.row.row.table, name)?,
+            Kind::Made => self.now.column(of, name)?,
         };
         Some(class(self.dialect, column))
+    }
+
+    /// Adds NULL for a column.
+    pub(super) fn empty(&mut self, column: &str) {
+        self.given.push((column.to_owned(), Value::Null));
     }
 
     /// Adds a value for a column of a table, of which the type of the column makes its own.
@@ -295,7 +311,7 @@ impl<'a> Question<'a> {
                     name: name.clone(),
                     ..self.column(name, value)?
                 };
-                Ok((column, value.clone()))
+                Ok((self.of_words(column)?, value.clone()))
             })
             .collect();
         let mut columns: Vec<(Column, Value)> = columns?;
@@ -326,6 +342,35 @@ impl<'a> Question<'a> {
             );
             UpdateError::Wrong(what)
         })
+    }
+
+    /// Returns a column of an enumeration of `PostgreSQL` whose words are others now as one of texts:
+    /// the type of then is gone. Texts have another order than words.
+    fn of_words(&self, column: Column) -> Result<Column, UpdateError> {
+        if self.dialect != Dialect::Postgres || column.members.is_empty() {
+            return Ok(column);
+        }
+        let mut all = self.now.catalog.values().flat_map(|it| &it.columns);
+        let now = all.find(|it| it.kind() == column.kind() && !it.members.is_empty());
+        if now.is_some_and(|now| has_words(now, &column)) {
+            return Ok(column);
+        }
+        let mut asked = self.asked.iter().map(|it| &it.used);
+        if !asked.any(|used| used.meets(&column.name) && used.orders()) {
+            return Ok(Column {
+                name: column.name,
+                declared: "text".to_owned(),
+                nullable: true,
+                ..Column::default()
+            });
+        }
+        if now.is_none() {
+            return Ok(column);
+        }
+        Err(UpdateError::Wrong(format!(
+            "an expression orders the words of column {}, whose enumeration had others when the row was hidden: compare them by = or IN alone, or do the update by code",
+            column.name
+        )))
     }
 
     /// Asks of a row of parameters.
@@ -373,7 +418,7 @@ impl<'a> Question<'a> {
         let made = |index: usize| format!("probity_made_{index}");
         let cells = columns.iter();
         let mut cells: Vec<(String, String)> = cells
-            .map(|(it, _)| (it.name.clone(), it.declaration(dialect)))
+            .map(|(it, _)| (it.name.clone(), roomy(dialect, it)))
             .collect();
         let (mut set, mut given, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         let mut parameters = Vec::new();
@@ -386,7 +431,7 @@ impl<'a> Question<'a> {
             let kind = match dialect {
                 Dialect::Postgres if into.letters_max().is_some() => "text".to_owned(),
                 Dialect::Postgres => into.assigned(),
-                Dialect::Sqlite | Dialect::Mysql => into.declaration(dialect),
+                Dialect::Sqlite | Dialect::Mysql => roomy(dialect, into),
             };
             cells.push((made(index), kind));
             set.push(format!(
@@ -433,6 +478,27 @@ impl<'a> Question<'a> {
         });
         Ok(next.map(|it| it.unwrap_or(Value::Null)).collect())
     }
+}
+
+/// Returns the declaration of a column of a temporary table. Long ones of `MariaDB` stand in no row
+/// beside others, so that they become such as stand beside it; they have no shorter values.
+fn roomy(dialect: Dialect, column: &Column) -> String {
+    let declared = column.declaration(dialect);
+    let is_long = column.length_max().is_some_and(|it| it > LETTERS_MAX);
+    let Some((kind, rest)) = declared.split_once(')').filter(|_| is_long) else {
+        return declared;
+    };
+    match kind.split('(').next() {
+        Some("varchar") if dialect == Dialect::Mysql => format!("longtext{rest}"),
+        Some("varbinary") if dialect == Dialect::Mysql => format!("longblob{rest}"),
+        _ => declared,
+    }
+}
+
+/// Returns whether an enumeration has all words of another one, in their order.
+fn has_words(column: &Column, of: &Column) -> bool {
+    let mut all = column.members.iter();
+    of.members.iter().all(|word| all.any(|it| it == word))
 }
 
 /// Makes the columns of answers, and returns what is asked besides; a statement that has nothing to

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::anew::{Anew, ColumnOfStep, Move, Named, rename};
 use super::question::Now;
 use super::typed::{Kind, Kinds, Typed};
@@ -13,7 +15,7 @@ use crate::database::{Catalog, Column};
 use crate::error::{Error, UpdateError};
 use crate::records::bag::Bag;
 use crate::records::co_owned::slot;
-use crate::records::section::{Change, Copied, Modified, Section};
+use crate::records::section::{Change, Copied, Section};
 use crate::records::shape::{self, Shape, ShapeOf};
 use crate::records::unawaited::Unawaited;
 use crate::schema::ResolvedSchema;
@@ -29,14 +31,8 @@ pub(crate) struct Updates<'a> {
     pub(crate) gone: BTreeSet<Vec<u8>>,
 }
 
-/// The two sides of one overwritten value, mapped.
-struct Sides {
-    before: Typed,
-    after: Typed,
-}
-
 /// The numbers of the targets by which the updates led from a row to another.
-type Way = Vec<usize>;
+pub(super) type Way = Vec<usize>;
 
 impl Updates<'_> {
     /// Applies to `bag` the updates recorded since the first `known` ones. Rows that wait for more
@@ -49,9 +45,9 @@ impl Updates<'_> {
     ) -> Result<(), Error> {
         shape::look_up(database, bag)?;
         as_numbers(self.live, database.dialect(), &mut bag.sections);
-        let since = usize::try_from(known).unwrap_or(usize::MAX);
-        if let Some(since @ [_, ..]) = self.recorded.get(since..) {
-            self.meet(database, since, bag)?;
+        let is_held = bag.sections.iter().any(|it| it.held.is_some());
+        if is_held || !self.since(known).is_empty() {
+            self.meet(database, known, bag)?;
         }
         let sections = std::mem::take(&mut bag.sections).into_iter();
         let apart = sections.flat_map(|section| match self.live.table(&section.table) {
@@ -62,20 +58,30 @@ impl Updates<'_> {
         Ok(())
     }
 
+    /// Returns the updates recorded since the first `known` ones.
+    fn since(&self, known: u32) -> &[Recorded] {
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        self.recorded.get(known..).unwrap_or_default()
+    }
+
     fn meet(
         &self,
         database: &mut dyn TenantConnection,
-        since: &[Recorded],
+        known: u32,
         bag: &mut Bag,
     ) -> Result<(), Error> {
         let mut anew = Anew::default();
         for section in std::mem::take(&mut bag.sections) {
-            if touches(since, &section.table) {
-                self.section(database, since, section, &mut anew)?;
+            // Records that are held meet again the updates before which they were left.
+            let known = section.held.unwrap_or(known);
+            if touches(self.since(known), &section.table) {
+                self.section(database, known, section, &mut anew)?;
             } else {
-                anew.sections.push(section);
+                let held = None;
+                anew.sections.push(Section { held, ..section });
             }
         }
+        let since = self.since(known);
         bag.sections = anew.sections;
         for rows in std::mem::take(&mut bag.unawaited) {
             if touches(since, &rows.table) {
@@ -90,15 +96,17 @@ impl Updates<'_> {
     fn section(
         &self,
         database: &mut dyn TenantConnection,
-        since: &[Recorded],
+        known: u32,
         section: Section,
         anew: &mut Anew,
     ) -> Result<(), Error> {
+        let since = self.since(known);
         let Section {
             step,
             table,
             change,
             shape,
+            held,
         } = section;
         let owner = matches!(change, Change::Decorrelated { .. });
         match change {
@@ -116,11 +124,14 @@ impl Updates<'_> {
             } => {
                 for copy in rows {
                     let row = Typed::recorded(whole(&table, &columns, copy.row), &shape);
-                    for row in self.rows(database, since, row)? {
+                    let made = self.made(database, since, row)?;
+                    let is_split = made.len() > 1;
+                    for (way, row) in made {
                         let origin = CopyOrigin {
                             step,
                             departed,
                             version: copy.version,
+                            of_part: is_split.then(|| of_part(copy.version, &row.row.table, &way)),
                         };
                         self.copied(origin, row, anew);
                     }
@@ -143,6 +154,9 @@ impl Updates<'_> {
                     identity: &identity,
                     column: &column,
                     shape: &shape,
+                    known,
+                    is_held: false,
+                    is_again: held.is_some(),
                 };
                 for row in rows {
                     self.cell(database, since, column, &row, anew)?;
@@ -165,7 +179,7 @@ impl Updates<'_> {
 
     /// Returns the rows that a row becomes by all updates, each with the way that led to it: two
     /// forms of one row become the same row where the ways are the same.
-    fn made(
+    pub(super) fn made(
         &self,
         database: &mut dyn TenantConnection,
         since: &[Recorded],
@@ -263,7 +277,7 @@ impl Updates<'_> {
 
     /// Adds the rows of a removed row. Those that belonged to a row of the users table share its
     /// fate: they are dropped if it was a placeholder that is gone.
-    fn removed(&self, step: u32, rows: Vec<Typed>, anew: &mut Anew) {
+    pub(super) fn removed(&self, step: u32, rows: Vec<Typed>, anew: &mut Anew) {
         let pseudo = &self.live.pseudo;
         let mut users = rows.iter().filter(|it| it.row.table == pseudo.table);
         let user = users.find_map(|it| it.row.value(&pseudo.id));
@@ -289,6 +303,7 @@ impl Updates<'_> {
             step,
             departed,
             version,
+            of_part,
         } = origin;
         let shape = self.shape(&row);
         let row = row.row;
@@ -302,10 +317,11 @@ impl Updates<'_> {
             anew.moves.push(Move {
                 from: Named::Version(version),
                 to: slot(self.salt, &copy.table, &identity),
+                version: of_part,
             });
         }
         let row = Copied {
-            version,
+            version: of_part.unwrap_or(version),
             row: values,
         };
         let same = anew
@@ -340,12 +356,13 @@ impl Updates<'_> {
                 rows,
             },
             shape,
+            held: None,
         });
     }
 
     /// Returns the shape of a row that updates made: a column that none of them made anew has the
     /// type of which it was recorded.
-    fn shape(&self, row: &Typed) -> ShapeOf {
+    pub(super) fn shape(&self, row: &Typed) -> ShapeOf {
         let table = &row.row.table;
         let live = self.live.shape(table);
         let recorded = |kinds: &Kinds| {
@@ -385,102 +402,18 @@ impl Updates<'_> {
     }
 
     /// Returns the values of the present identifying columns of a table.
-    fn identity(&self, table: &str, columns: &[String], values: &[Value]) -> Option<Vec<Value>> {
+    pub(super) fn identity(
+        &self,
+        table: &str,
+        columns: &[String],
+        values: &[Value],
+    ) -> Option<Vec<Value>> {
         let names = &self.live.table(table)?.identity;
         let value = |name: &String| {
             let place = columns.iter().position(|column| column == name)?;
             values.get(place).cloned()
         };
         names.iter().map(value).collect()
-    }
-
-    /// Adds the values in which the two sides of an overwritten value differ after the updates.
-    fn cell(
-        &self,
-        database: &mut dyn TenantConnection,
-        since: &[Recorded],
-        of: ColumnOfStep<'_>,
-        record: &Modified,
-        anew: &mut Anew,
-    ) -> Result<(), Error> {
-        let ColumnOfStep {
-            step,
-            owner,
-            table,
-            identity,
-            column,
-            shape,
-        } = of;
-        let side = |value: Value| {
-            let mut columns: Vec<(String, Value)> = identity
-                .iter()
-                .cloned()
-                .zip(record.identity.iter().cloned())
-                .filter(|(name, _)| name != column)
-                .collect();
-            columns.push((column.to_owned(), value));
-            let row = Row {
-                table: table.to_owned(),
-                columns,
-                is_whole: false,
-            };
-            Typed::recorded(row, shape)
-        };
-        let before = self.made(database, since, side(record.before.clone()))?;
-        let after = self.made(database, since, side(record.after.clone()))?;
-        for (way, before) in before {
-            let mut same = after.iter();
-            let same = same.find(|(of, it)| *of == way && it.row.table == before.row.table);
-            let Some((_, after)) = same else {
-                // The overwritten value made no such row, so the row is missing.
-                self.removed(step, vec![before], anew);
-                continue;
-            };
-            let sides = Sides {
-                before,
-                after: after.clone(),
-            };
-            let (columns, values): (Vec<String>, Vec<Value>) =
-                sides.after.row.columns.iter().cloned().unzip();
-            let Some(names) = self.identity(&sides.after.row.table, &columns, &values) else {
-                // Under its former key, the value is told of and stays.
-                anew.value(of, record.clone());
-                continue;
-            };
-            anew.moves.push(Move {
-                from: Named::Slot(slot(self.salt, table, &record.identity)),
-                to: slot(self.salt, &sides.after.row.table, &names),
-            });
-            self.differences(step, owner, &sides, &names, anew);
-        }
-        Ok(())
-    }
-
-    fn differences(&self, step: u32, owner: bool, sides: &Sides, names: &[Value], anew: &mut Anew) {
-        let table = sides.after.row.table.clone();
-        let Some(known) = self.live.table(&table) else {
-            return;
-        };
-        let shape = self.shape(&sides.before);
-        for (column, after) in &sides.after.row.columns {
-            let Some(before) = sides.before.row.value(column).filter(|it| !it.same(after)) else {
-                continue;
-            };
-            let row = Modified {
-                identity: names.to_vec(),
-                before: before.clone(),
-                after: after.clone(),
-            };
-            let of = ColumnOfStep {
-                step,
-                owner: owner && known.people().any(|it| it == column),
-                table: &table,
-                identity: &known.identity,
-                column,
-                shape: &shape,
-            };
-            anew.value(of, row);
-        }
     }
 }
 
@@ -490,6 +423,26 @@ struct CopyOrigin {
     step: u32,
     departed: bool,
     version: u64,
+    /// The version of a row that is one of several which the copy became: each goes back by itself.
+    of_part: Option<u64>,
+}
+
+/// Returns the version of one of the rows that a shared row became. All its owners find the same, and
+/// the version before names nothing any more: whoever returns later adds no row again that is back.
+fn of_part(version: u64, table: &str, way: &[usize]) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise part\0");
+    hash.update(version.to_le_bytes());
+    for target in way {
+        let number = u64::try_from(*target).unwrap_or(u64::MAX);
+        hash.update(number.to_le_bytes());
+    }
+    hash.update(table.as_bytes());
+    let mut part = [0; size_of::<u64>()];
+    part.iter_mut()
+        .zip(hash.finalize())
+        .for_each(|(to, from)| *to = from);
+    u64::from_le_bytes(part)
 }
 
 /// Whole rows of one kind.

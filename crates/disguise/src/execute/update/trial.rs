@@ -2,11 +2,13 @@
 //! rows have: a wrong name or type is told of at once, and not to whoever returns.
 
 use super::question::Now;
+use super::session::Session;
 use super::typed::Typed;
+use super::unsaid::Nulls;
 use super::{Mapping, Recorded, Row};
-use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
+use crate::database::{Catalog, Dialect};
 use crate::error::{Doing as _, Error, UpdateError};
 use crate::records::shape::{self, Shape, ShapeOf};
 
@@ -15,26 +17,22 @@ const BACK: &str = "ROLLBACK TO SAVEPOINT probity_trial";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_trial";
 
 impl Mapping {
-    /// Refuses a mapping whose expressions the database takes of no rows that may be hidden; `later`
-    /// are the updates from it on. Rows that updates `before` make are not known, and neither are
-    /// those of programs before.
+    /// Refuses a mapping whose expressions the database takes of no rows that may be hidden, or that
+    /// does not say what becomes of their columns; `later` are the updates from it on. Rows that updates
+    /// `before` make are not known, and neither are those of programs before. Returns the columns that
+    /// are NULL in its rows, though it does not say so.
     pub(crate) fn refuse_unaskable(
         &self,
         database: &mut dyn TenantConnection,
         catalog: &Catalog,
         (before, later): (&[&Recorded], &[Recorded]),
-    ) -> Result<(), Error> {
+    ) -> Result<Nulls, Error> {
         let makes_some = |it: &&Recorded| {
             let mapping = it.mapping.as_ref();
             mapping.is_none_or(|it| it.into.iter().any(|into| into.table == self.table))
         };
-        if !self.has_expressions() {
-            return Ok(());
-        }
-        let now = Now { catalog, later };
-        self.refuse_other_reading(database)?;
-        self.refuse_lost_type(now, before)?;
         let shapes = shape::all(database)?;
+        self.refuse_other_letters(catalog, &shapes, before)?;
         let is_behind = before.iter().any(makes_some);
         let rows = if is_behind {
             self.behind(catalog, shapes, before)
@@ -43,10 +41,35 @@ impl Mapping {
             let shapes = shapes.filter(|it| it.table == self.table);
             shapes.map(nulls).collect()
         };
+        // Of code nobody knows which columns it made.
+        let nulls = if before.iter().all(|it| it.mapping.is_some()) {
+            let later = later.get(1..).unwrap_or_default();
+            self.unsaid_columns(database, (catalog, later), &rows)?
+        } else {
+            Nulls::new()
+        };
+        if self.has_expressions() {
+            self.refuse_expressions(database, (catalog, before, later), (rows, is_behind))?;
+        }
+        Ok(nulls)
+    }
+
+    /// Refuses expressions that the database takes of none of these rows.
+    fn refuse_expressions(
+        &self,
+        database: &mut dyn TenantConnection,
+        (catalog, before, later): (&Catalog, &[&Recorded], &[Recorded]),
+        (rows, is_behind): (Vec<Typed>, bool),
+    ) -> Result<(), Error> {
+        let now = Now { catalog, later };
+        let dialect = database.dialect();
         let named = |source| {
             let name = self.name.clone();
             Error::Update { name, source }
         };
+        Session::of(self).refuse_turned(dialect).map_err(named)?;
+        self.refuse_other_reading(database)?;
+        self.refuse_lost_type(now, before)?;
         // Of settings the rows of every shape depend.
         let mut makes_money = false;
         for row in &rows {
@@ -69,7 +92,7 @@ impl Mapping {
             };
             match tried {
                 Ok(()) => return Ok(()),
-                Err(source) => refused = Some(explained(source)),
+                Err(source) => refused = Some(explained(dialect, source)),
             }
         }
         refused.map_or(Ok(()), |source| Err(named(source)))
@@ -136,17 +159,19 @@ impl Mapping {
 }
 
 /// Adds the reason that the database gave: the row was of NULL, so that the words have no value.
-fn explained(refused: UpdateError) -> UpdateError {
+fn explained(dialect: Dialect, refused: UpdateError) -> UpdateError {
     let UpdateError::Database(error) = &refused else {
         return refused;
     };
     let words = error.said.without_values();
     let words = words.map_or_else(|| error.message.clone(), str::to_owned);
     let told = words.to_ascii_lowercase();
-    let zone = if told.contains("time zone") || told.contains("timezone") {
-        " (a distance from UTC needs no names of zones: time_zone = \"-05:00\")"
-    } else {
-        ""
+    let zone = match dialect {
+        _ if !told.contains("time zone") && !told.contains("timezone") => "",
+        Dialect::Postgres => {
+            " (a distance from UTC needs no names of zones: time_zone = \"<-05>+05\" is five hours behind UTC, \"<+02>-02\" two ahead)"
+        }
+        _ => " (a distance from UTC needs no names of zones: time_zone = \"-05:00\")",
     };
     UpdateError::Wrong(format!(
         "the database refuses its settings or one of its expressions: {words}{zone}"

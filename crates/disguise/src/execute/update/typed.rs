@@ -29,6 +29,18 @@ pub(super) enum Kind {
 pub(super) struct Typed {
     pub(super) row: Row,
     pub(super) kinds: Kinds,
+    /// Of a row of which one value was overwritten: the columns with that value, or what came of it.
+    hidden: BTreeSet<String>,
+    pub(super) lacks: Lacks,
+}
+
+/// The parts of updates that could not be asked of a row, because its other columns are not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lacks {
+    /// A condition that names the overwritten value beside others.
+    pub(super) condition: bool,
+    /// An expression that does.
+    pub(super) value: bool,
 }
 
 impl Typed {
@@ -38,7 +50,47 @@ impl Typed {
             |name: &String| Some((name.clone(), Kind::Recorded(shape.column(name)?.clone())));
         let kinds = row.columns.iter().filter_map(|(name, _)| kind(name));
         let kinds = kinds.collect();
-        Self { row, kinds }
+        Self {
+            row,
+            kinds,
+            hidden: BTreeSet::new(),
+            lacks: Lacks::default(),
+        }
+    }
+
+    /// Returns the row as one of which the value of this column was overwritten.
+    pub(super) fn hiding(mut self, column: &str) -> Self {
+        self.hidden.insert(column.to_owned());
+        self
+    }
+
+    /// Returns the column as which a value was recorded, if that is known.
+    pub(super) fn recorded_as(&self, column: &str) -> Option<&Column> {
+        match self.kinds.get(column)? {
+            Kind::Recorded(it) => Some(it),
+            Kind::Made => None,
+        }
+    }
+
+    /// Returns whether the column has the overwritten value, or what came of it.
+    pub(super) fn hides(&self, column: &str) -> bool {
+        self.hidden.contains(column)
+    }
+
+    /// Returns whether an expression may look at the overwritten value, or what came of it.
+    pub(super) fn is_hidden_in(&self, used: &Use) -> bool {
+        self.hidden.iter().any(|it| used.names(it))
+    }
+
+    /// Returns a row that a mapping made of this one, with the columns of it that have the overwritten
+    /// value.
+    pub(super) fn mapped(&self, row: Row, kinds: Kinds, hidden: BTreeSet<String>) -> Self {
+        Self {
+            row,
+            kinds,
+            hidden,
+            lacks: self.lacks,
+        }
     }
 
     /// Returns a row that code made of this one.
@@ -54,7 +106,19 @@ impl Typed {
         let kinds = row.columns.iter();
         let kinds = kinds.filter_map(|(name, value)| Some((name.clone(), kind(name, value)?)));
         let kinds = kinds.collect();
-        Self { row, kinds }
+        let same = |name: &str, value: &Value| {
+            !self.hides(name) && self.row.value(name).is_some_and(|it| it.same(value))
+        };
+        let other = row
+            .columns
+            .iter()
+            .filter(|(name, value)| !same(name, value));
+        let hidden = if self.hidden.is_empty() {
+            BTreeSet::new()
+        } else {
+            other.map(|(name, _)| name.clone()).collect()
+        };
+        self.mapped(row, kinds, hidden)
     }
 }
 
@@ -77,6 +141,8 @@ pub(super) struct Use {
     has_text: bool,
     /// True if one of them is empty.
     has_empty_text: bool,
+    /// True if something is in double quotes.
+    has_double_quotes: bool,
     /// True if a function is called.
     calls: bool,
     /// True if that is `length`.
@@ -102,6 +168,7 @@ impl Use {
         for (place, token) in tokens.iter().enumerate() {
             match token {
                 Token::Word(word) => {
+                    self.has_double_quotes |= word.quote_style == Some('"');
                     let word = word.value.to_ascii_lowercase();
                     match word.as_str() {
                         "in" => self.compares = true,
@@ -123,6 +190,7 @@ impl Use {
                 }
                 Token::Eq | Token::Neq => self.compares = true,
                 Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => {
+                    self.has_double_quotes |= matches!(token, Token::DoubleQuotedString(_));
                     self.has_text = true;
                     self.has_empty_text |= text.is_empty();
                     self.has_backslash |= text.contains('\\');
@@ -152,6 +220,11 @@ impl Use {
     /// Returns whether it writes an empty text.
     pub(super) const fn has_empty_text(&self) -> bool {
         self.has_empty_text
+    }
+
+    /// Returns whether something is in double quotes.
+    pub(super) const fn has_double_quotes(&self) -> bool {
+        self.has_double_quotes
     }
 
     /// Returns whether it calls a function.

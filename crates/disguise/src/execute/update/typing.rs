@@ -102,7 +102,7 @@ impl Part {
 }
 
 /// Says the class of a column, if its type is known.
-type ClassOf<'c> = dyn Fn(&str) -> Option<String> + Sync + 'c;
+type ClassOf<'c> = dyn Fn(&Ident) -> Option<String> + Sync + 'c;
 
 #[expect(
     clippy::struct_excessive_bools,
@@ -174,6 +174,11 @@ impl Typing {
         self.has_unknown
             || conversions.any(|it| it.needs(dialect).is_none_or(|needs| !needs.is_empty()))
             || !self.classes.iter().all(|it| is_plain(dialect, it))
+    }
+
+    /// Returns whether `LIKE` is in it.
+    pub(super) const fn likes(&self) -> bool {
+        self.likes
     }
 
     /// Returns whether the collation of the connection decides: texts of no column have it on
@@ -416,7 +421,7 @@ impl Reading<'_> {
     }
 
     fn column(&mut self, name: &Ident) -> Part {
-        let class = (self.class_of)(&name.value);
+        let class = (self.class_of)(name);
         self.typing.has_unknown |= class.is_none();
         self.typing.classes.extend(class.clone());
         class.map_or(Part::Unknown, Part::Of)

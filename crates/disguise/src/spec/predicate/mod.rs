@@ -3,28 +3,31 @@
 //! The text of a specification never reaches the database: what the parser understood is written out again from a
 //! short list of allowed forms, always in brackets, so that neither a second statement nor a stray OR can escape.
 
+mod brackets;
 mod likeness;
 mod literals;
+mod names;
 mod texts;
 mod truth;
 
 use std::collections::BTreeMap;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint,
     JoinOperator, TableFactor, TableWithJoins, UnaryOperator,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
+use self::brackets::refuse_open;
 pub(crate) use self::likeness::Like;
+pub(crate) use self::names::column_written;
 pub(crate) use self::texts::check_expression;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, Dialect};
-use crate::schema::name_matching::CatalogNames;
 
 const TEXT_BYTES_MAX: usize = 16_384;
 /// The deepest nesting of brackets in a condition.
@@ -227,9 +230,8 @@ impl<'a> Scope<'a> {
         else {
             return Err("only plain tables can be joined".to_owned());
         };
-        let table = name.to_string().replace(['"', '`'], "");
-        let Some(table) = self.names().table(&table).map(str::to_owned) else {
-            return Err(format!("table {table} is not in the database"));
+        let Some(table) = self.table(name).map(str::to_owned) else {
+            return Err(format!("table {name} is not in the database"));
         };
         if self.tenancy.lacks(&table) {
             return Err(format!(
@@ -252,7 +254,7 @@ impl<'a> Scope<'a> {
         Ok(match expression {
             Expr::Identifier(name) => self.column(name)?,
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [table, column] => self.qualified(&table.value, &column.value)?,
+                [table, column] => self.qualified(table, column)?,
                 _ => return Err(format!("{expression} is not a column")),
             },
             Expr::Value(literal) => self.literal(&literal.value)?,
@@ -264,15 +266,25 @@ impl<'a> Scope<'a> {
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr,
-            } => format!("(- {})", self.expression(expr)?),
+            } => {
+                refuse_open(&[expr])?;
+                format!("(- {})", self.expression(expr)?)
+            }
             Expr::BinaryOp { .. } => self.chain(expression)?,
-            Expr::IsNull(inner) => format!("({} IS NULL)", self.expression(inner)?),
-            Expr::IsNotNull(inner) => format!("({} IS NOT NULL)", self.expression(inner)?),
+            Expr::IsNull(inner) => {
+                refuse_open(&[inner])?;
+                format!("({} IS NULL)", self.expression(inner)?)
+            }
+            Expr::IsNotNull(inner) => {
+                refuse_open(&[inner])?;
+                format!("({} IS NOT NULL)", self.expression(inner)?)
+            }
             Expr::InList {
                 expr,
                 list,
                 negated,
             } => {
+                refuse_open(&[expr])?;
                 let left = self.expression(expr)?;
                 let list: Result<Vec<String>, String> =
                     list.iter().map(|it| self.expression(it)).collect();
@@ -284,6 +296,7 @@ impl<'a> Scope<'a> {
                 low,
                 high,
             } => {
+                refuse_open(&[expr, low, high])?;
                 let (value, low) = (self.expression(expr)?, self.expression(low)?);
                 let high = self.expression(high)?;
                 format!("({value} {}BETWEEN {low} AND {high})", not(*negated))
@@ -295,6 +308,7 @@ impl<'a> Scope<'a> {
                 pattern,
                 escape_char: None,
             } => {
+                refuse_open(&[expr, pattern])?;
                 let (value, pattern) = (self.expression(expr)?, self.expression(pattern)?);
                 self.likeness(&value, &pattern, not(*negated))
             }
@@ -323,50 +337,6 @@ impl<'a> Scope<'a> {
         }
         let name = self.dialect.function(&name);
         Ok(format!("{name}({})", arguments.join(",")))
-    }
-
-    fn column(&self, name: &Ident) -> Result<String, String> {
-        let holders: Vec<(&String, &str)> = self
-            .tables
-            .iter()
-            .filter_map(|(alias, table)| Some((alias, self.called(table, &name.value)?)))
-            .collect();
-        match holders.as_slice() {
-            [(alias, column)] => Ok(self.name(alias, column)),
-            [] => Err(format!("there is no column {}", name.value)),
-            _ => Err(format!("column {} is in several tables", name.value)),
-        }
-    }
-
-    fn qualified(&self, alias: &str, column: &str) -> Result<String, String> {
-        let exact = self.tables.iter().find(|(known, _)| known == alias);
-        let mut others = self.tables.iter();
-        let found =
-            exact.or_else(|| others.find(|(known, _)| self.names().is_called(known, alias)));
-        let Some((alias, table)) = found else {
-            return Err(format!("there is no table {alias} here"));
-        };
-        match self.called(table, column) {
-            Some(column) => Ok(self.name(alias, column)),
-            None => Err(format!("table {table} has no column {column}")),
-        }
-    }
-
-    const fn names(&self) -> CatalogNames<'a> {
-        CatalogNames::new(self.dialect, self.catalog).of_edna(self.of_edna)
-    }
-
-    /// The column as the table calls it.
-    fn called(&self, table: &str, column: &str) -> Option<&'a str> {
-        self.names().column(self.catalog.get(table)?, column)
-    }
-
-    fn name(&self, alias: &str, column: &str) -> String {
-        format!(
-            "{}.{}",
-            self.dialect.quote(alias),
-            self.dialect.quote(column)
-        )
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlparser::ast::Expr;
 use sqlparser::dialect::GenericDialect;
-use sqlparser::tokenizer::{Token, Tokenizer};
+use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
 
 use super::Scope;
 use crate::database::tenant::TenantScope;
@@ -43,7 +43,19 @@ impl Scope<'_> {
 /// When the expression cannot be read, or has what no expression may have.
 pub(crate) fn check_expression(expression: &str) -> Result<(), String> {
     let tokens = Tokenizer::new(&GenericDialect {}, expression).tokenize();
-    let words = tokens.unwrap_or_default().into_iter();
+    let tokens = tokens.unwrap_or_default();
+    let is_comment = |token: &Token| match token {
+        Token::Whitespace(it) => matches!(
+            it,
+            Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)
+        ),
+        _ => false,
+    };
+    if tokens.iter().any(is_comment) {
+        // On MariaDB, n--1 is none.
+        return Err("a comment is not allowed in an expression".to_owned());
+    }
+    let words = tokens.into_iter();
     let columns = words.filter_map(|token| match token {
         Token::Word(word) => Some(Column {
             name: word.value,

@@ -2,6 +2,7 @@
 
 use sqlparser::ast::{Expr, UnaryOperator, Value as Literal};
 
+use super::brackets::refuse_open;
 use super::{Scope, operator};
 use crate::database::value::Value;
 use crate::database::{Column, Dialect};
@@ -20,7 +21,11 @@ impl Scope<'_> {
     pub(super) fn chain(&mut self, whole: &Expr) -> Result<String, String> {
         let (mut links, mut first) = (Vec::new(), whole);
         while let Expr::BinaryOp { left, op, right } = first {
-            links.push((operator(op)?, right));
+            let operator = operator(op)?;
+            if !decides(operator) {
+                refuse_open(&[left, right])?;
+            }
+            links.push((operator, right));
             first = left;
         }
         let is_logic = links.last().is_some_and(|(operator, _)| decides(operator));
@@ -87,11 +92,10 @@ impl Scope<'_> {
             },
             _ => return None,
         };
-        let is_meant =
-            |known: &str| alias.is_none_or(|alias| self.names().is_called(known, &alias.value));
+        let is_meant = |known: &str| alias.is_none_or(|alias| self.is_called(known, alias));
         let mut meant = self.tables.iter().filter(|(known, _)| is_meant(known));
         meant.find_map(|(_, table)| {
-            let column = self.called(table, &name.value)?;
+            let column = self.called(table, name)?;
             self.catalog.get(table)?.column(column)
         })
     }

@@ -24,6 +24,7 @@ use crate::database::{Catalog, Column, Database, Dialect};
 use crate::execute::update::question::Now;
 use crate::execute::update::typed::{Kind, Kinds, Typed};
 use crate::execute::update::{Mapping, Row};
+use crate::records::shape::ShapeOf;
 
 /// Values of a type, as statements write them.
 type Values = (&'static str, &'static [&'static str]);
@@ -300,7 +301,8 @@ impl<'d> Proof<'d> {
             let row = Row::new(format!("src{from}"), vec![("v".to_owned(), value)]);
             let column = self.kinds[*from].1.clone();
             let kinds = Kinds::from([("v".to_owned(), Kind::Recorded(column))]);
-            let row = Typed { row, kinds };
+            let mut row = Typed::recorded(row, &ShapeOf::None);
+            row.kinds = kinds;
             let now = Now {
                 catalog: &self.catalog,
                 later: &[],

@@ -22,7 +22,7 @@ use super::conversion::Need;
 use super::mapping::Mapping;
 use crate::database::value::Value;
 use crate::database::{Database, DatabaseError, Dialect, MARIADB_MODE};
-use crate::error::SpecError;
+use crate::error::{SpecError, UpdateError};
 
 /// The most letters of a time zone or a date style.
 const LETTERS_MAX: usize = 64;
@@ -175,6 +175,22 @@ impl<'m> Session<'m> {
             return Err(SpecError::new("extra_float_digits", what));
         }
         Ok(())
+    }
+
+    /// Refuses a distance from UTC that `PostgreSQL` reads with the sign of POSIX, by which hours ahead
+    /// are behind.
+    pub(super) fn refuse_turned(self, dialect: Dialect) -> Result<(), UpdateError> {
+        let zone = self.zone.unwrap_or_default();
+        let distance = zone.strip_prefix(['+', '-']).unwrap_or(zone);
+        let is_distance =
+            distance.contains(':') && distance.bytes().all(|it| it.is_ascii_digit() || it == b':');
+        let is_some = distance.bytes().any(|it| (b'1'..=b'9').contains(&it));
+        if dialect != Dialect::Postgres || !is_distance || !is_some {
+            return Ok(());
+        }
+        Err(UpdateError::Wrong(format!(
+            "time_zone = \"{zone}\" has the sign of POSIX on PostgreSQL, by which +05:00 is behind UTC: say \"<-05>+05\" for five hours behind and \"<+05>-05\" for five ahead, or the name of the zone"
+        )))
     }
 
     /// Returns the form and the order of days that are said.
