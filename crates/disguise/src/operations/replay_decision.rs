@@ -12,7 +12,7 @@ use super::replay_begun::FateOfBegun;
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
 use super::replay_lives::{Going, going, waits_for};
-use super::replay_order::{Remade, out_of_order};
+use super::replay_order::{Remade, out_of_order, why_listed};
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
 use crate::database::Database;
@@ -57,10 +57,6 @@ const NO_KEY: &str = "its entry does not name the public key";
 
 const AFTER_UPDATE: &str = "an update before it is missing, which would meet the records again: record that one first, and replay again";
 
-const SHOWN_SINCE: &str = "a replay made it again, and its person revealed after that what the log had revealed before it: those rows are in clear here. Apply the same specification anew, and it is not listed any more";
-
-const ENDED_EARLY: &str = "it was due after a reveal of the log, and ended with the one that its person made here instead, later. Schedule the same again, or apply it, and it is not listed any more";
-
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, and what its entry and receipt say is not the person's word";
 
 const STRANGE_CHANGE: &str = "the log does not say that the key of its credential was that of its person: a writer of the database may have put it there, or its person did it in another life of the database. Once they have done the same again here, with a key that came from that one, it is not listed any more";
@@ -73,6 +69,8 @@ pub(super) struct Replay<'a> {
     pub(super) done: Vec<(&'a LoggedOperation, Presence)>,
     pub(super) missing: Vec<LoggedOperation>,
     pub(super) remade: Remade<'a>,
+    /// The tables whose rows name several people.
+    pub(super) shared_tables: BTreeSet<String>,
     pub(super) people: BTreeMap<String, Value>,
     /// Keys that are older than those in the log.
     pub(super) changed: Changed,
@@ -106,6 +104,9 @@ impl<'a> Replay<'a> {
         let names = database_names(open)?;
         had_of(open, request.told)?;
         let has_log = has_log(open)?;
+        let tables = open.application.described()?.1.tables.values();
+        let shared = tables.filter(|it| it.people().nth(1).is_some());
+        let shared_tables = shared.map(|it| it.name.clone()).collect();
         let database = &mut open.database;
         let holds = hold::names(database)?.into_keys().collect();
         let there = if request.told.iter().any(LoggedOperation::names_records) {
@@ -135,6 +136,7 @@ impl<'a> Replay<'a> {
             request,
             salt,
             remade: Remade::of(&done),
+            shared_tables,
             done,
             changed: Changed::of(&missing, &people),
             going: if missing.is_empty() {
@@ -194,14 +196,7 @@ impl<'a> Replay<'a> {
                 };
                 return no(why);
             }
-            None if self.out_of_order.contains(&told.id) => {
-                let is_scheduled = told.action == "disguise.schedule";
-                return no(if is_scheduled {
-                    ENDED_EARLY
-                } else {
-                    SHOWN_SINCE
-                });
-            }
+            None if self.out_of_order.contains(&told.id) => return no(why_listed(told)),
             None => {}
         }
         if told.is_put_back {

@@ -65,7 +65,7 @@ impl<'a> Replay<'a> {
     /// Returns why a disguise is not made that has ended: another person took rows back after it, which it may have held
     /// for both, and would keep for good.
     pub(super) fn may_keep_of_others(&self, told: &LoggedOperation) -> Option<&'static str> {
-        if !self.is_over(told) {
+        if told.subject.is_none() || !self.is_over(told) {
             return None;
         }
         let first = self
@@ -76,7 +76,10 @@ impl<'a> Replay<'a> {
         let tables = &told.facts.rows;
         let is_of_same_rows = |it: &LoggedOperation| {
             let mut rows = it.facts.rows.iter().chain(&it.facts.values);
-            rows.any(|(table, rows)| *rows > 0 && tables.get(table).is_some_and(|rows| *rows > 0))
+            rows.any(|(table, rows)| {
+                let is_shared = self.shared_tables.contains(table);
+                is_shared && *rows > 0 && tables.get(table).is_some_and(|rows| *rows > 0)
+            })
         };
         let mut since = self.done.iter().skip_while(|(it, _)| it.id != told.id);
         let is_kept = since.any(|(it, presence)| {

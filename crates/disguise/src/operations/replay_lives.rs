@@ -71,7 +71,7 @@ impl Replay<'_> {
         let own = self.done.iter().filter(|(it, _)| it.key == id);
         let mut made = own.filter(|(it, _)| it.makes_part()).peekable();
         made.peek().is_some()
-            && made.all(|(_, presence)| *presence == Presence::Missing)
+            && made.all(|(it, presence)| !self.is_here(it, *presence))
             && !self.is_going(id)
             && !self.is_made(id)
     }

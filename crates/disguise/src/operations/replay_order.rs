@@ -13,18 +13,24 @@ use crate::transaction::operation::{LoggedOperation, OperationId, REPLAY};
 /// The operations done in the database, by the log.
 pub(super) type Done<'a> = [(&'a LoggedOperation, Presence)];
 
+const SHOWN_SINCE: &str = "a replay made it again, and its person revealed after that what the log had revealed before it: those rows are in clear here. Apply the same specification anew, and it is not listed any more";
+
+const ENDED_EARLY: &str = "it was due after a reveal of the log, and ended with the one that its person made here instead, later. Schedule the same again, or apply it, and it is not listed any more";
+
 const MEETS_MORE: &str = "a disguise before it is not made again, which was taken back after it or may be still: made now, it would hide the rows of that one, too. Do it again with the same specification where it is wanted, and it is not listed any more";
 
 const MEETS_FORGOTTEN: &str = "a disguise before it is not made again, which was taken back after it or may be still: made now, it would hide the rows of that one, too, and they would be forgotten with what it hid. Remove by hand what it hid then, for it was forgotten since, and do not apply it anew";
 
-/// What replays made again, by the operation or, in entries of earlier programs, by the disguise.
+/// Disguises that replays made again here, by the operation or, in entries of earlier programs, by the disguise.
 #[derive(Default)]
 pub(super) struct Remade<'a>(BTreeSet<&'a str>);
 
 impl<'a> Remade<'a> {
     pub(super) fn of(done: &Done<'a>) -> Self {
-        let replays = done.iter().filter(|(it, _)| it.action == REPLAY);
-        let made = replays.filter(|(it, _)| it.makes_whole());
+        let own = done
+            .iter()
+            .filter(|(_, presence)| *presence == Presence::Here);
+        let made = own.filter(|(it, _)| it.action == REPLAY && it.makes_whole());
         Self(
             made.map(|(it, _)| it.facts.again.as_deref().unwrap_or(&it.key))
                 .collect(),
@@ -60,6 +66,15 @@ pub(super) fn out_of_order(done: &Done<'_>) -> BTreeSet<OperationId> {
     found
 }
 
+/// Returns the reason for which an operation that was done again is listed.
+pub(super) fn why_listed(told: &LoggedOperation) -> &'static str {
+    if told.action == "disguise.schedule" {
+        ENDED_EARLY
+    } else {
+        SHOWN_SINCE
+    }
+}
+
 /// A reveal that is missing at `first`, and was repeated at `place`.
 struct Repeated<'d, 'a> {
     done: &'d Done<'a>,
@@ -87,7 +102,10 @@ impl<'a> Repeated<'_, 'a> {
                 && *presence == Presence::Replayed
                 && is_made
                 && self.missed().is_some_and(|missed| concern_one(it, missed))
-                && replays.any(|(replay, _)| replay.did_again(it) && replay.makes_whole())
+                && replays.any(|(replay, presence)| {
+                    let is_own = *presence == Presence::Here;
+                    is_own && replay.did_again(it) && replay.makes_whole()
+                })
         });
         let made = made.filter(|(it, _)| !self.is_asked_anew(it) && !self.is_taken_back(it));
         made.map(|(it, _)| it.id)
@@ -150,7 +168,7 @@ impl Replay<'_> {
         let mut more = BTreeSet::new();
         let mut unmade: Vec<&LoggedOperation> = Vec::new();
         for (told, presence) in self.done.iter().filter(|(it, _)| is_making(it)) {
-            if self.is_here(told, *presence) {
+            if self.is_here(told, *presence) || self.is_told_whole(told) {
                 continue;
             }
             // One with an end would take with it what the other one may bring back still.
@@ -185,6 +203,13 @@ impl Replay<'_> {
     fn is_revealed_after(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
         let mut since = self.all().skip_while(|it| it.id != told.id);
         since.any(|it| is_reveal(it) && it.key == made.key && concern_one(it, told))
+    }
+
+    /// Returns whether a disguise that began in chunks was done whole, which another operation tells of.
+    fn is_told_whole(&self, told: &LoggedOperation) -> bool {
+        let is_whole =
+            |it: &LoggedOperation| it.key == told.key && it.makes_whole() && it.action != REPLAY;
+        told.action == "disguise.begin" && self.all().any(is_whole)
     }
 
     /// Returns whether the person of the disguise `made` took it back whole before `told`.
@@ -222,11 +247,14 @@ impl Replay<'_> {
     }
 
     /// Returns whether a disguise must be made again before another one, which would hide its rows: they would come
-    /// back, and end, with that one. One of everybody and one of one person wait for each other only as long as the
-    /// caller may give what is lacking.
+    /// back, and end, with that one. One of everybody and one of one person wait for each other only where the second
+    /// has an end, or as long as the caller may give what is lacking.
     pub(super) fn precedes(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
         let is_of_one = made.subject.is_some() && made.subject == told.subject;
-        let is_lacking = || !self.is_given(made) || self.is_after_update(made);
+        let is_lacking = || {
+            let ends = told.facts.expires.is_some();
+            ends || !self.is_given(made) || self.is_after_update(made)
+        };
         made.key != told.key && concern_one(made, told) && (is_of_one || is_lacking())
     }
 

@@ -158,7 +158,7 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
         }
         let is_carried = !is_known && lives.was_carried_through(it) && applied.insert(&it.key);
         if is_known && !is_there_again && it.reveals_in_part() {
-            repeated.reveal_part(it, &lineage);
+            repeated.reveal_part(it, &lineage, is_own && !lives.ending.contains(&*it.key));
         } else if is_known && !is_there_again {
             repeated.add(it, &lineage, is_own);
         } else if is_known || is_there_again || !repeated.has(it, &lineage) {
@@ -197,6 +197,8 @@ struct Lives<'a> {
     remade: BTreeSet<&'a str>,
     /// The disguises of each person.
     of_people: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// Those that have an end: what a reveal left hidden is lost then.
+    ending: BTreeSet<&'a str>,
     /// Those that somebody cancelled in the middle, with rows hidden.
     cancelled: BTreeSet<&'a str>,
 }
@@ -222,6 +224,9 @@ impl<'a> Lives<'a> {
             }
             if is_here && it.action == REPLAY && it.makes_whole() {
                 lives.remade.insert(key);
+            }
+            if it.makes_part() && it.facts.expires.is_some() {
+                lives.ending.insert(key);
             }
             if let Some(subject) = it.subject.as_deref().filter(|_| it.makes_part()) {
                 lives.of_people.entry(subject).or_default().insert(key);
@@ -321,6 +326,8 @@ struct Repeated<'a> {
     same: BTreeMap<(&'a str, &'a str, Option<&'a str>), Keys<'a>>,
     /// Reveals that left something hidden.
     in_part: BTreeMap<(&'a str, Option<&'a str>), Keys<'a>>,
+    /// Those with which nothing came back.
+    tried: BTreeSet<(&'a str, Option<&'a str>)>,
     /// Those that were placed here.
     holds: BTreeSet<Placed<'a>>,
     /// Those who had everything forgotten here, with their credential.
@@ -367,10 +374,16 @@ impl<'a> Repeated<'a> {
         }
     }
 
-    /// Takes up a reveal that left something hidden: it is not the same as one that left nothing.
-    fn reveal_part(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>) {
+    /// Takes up a reveal that left something hidden: it is not the same as one that left nothing. If `is_last`, one
+    /// with which nothing came back is, where another one was before it: nothing more can be done.
+    fn reveal_part(&mut self, it: &'a LoggedOperation, lineage: &Lineage<'a>, is_last: bool) {
         let name = (&*it.key, it.subject.as_deref());
         let key = lineage.of_operation(it);
+        if self.tried.contains(&name) {
+            self.add(it, lineage, true);
+        } else if is_last && !it.brings_back() {
+            self.tried.insert(name);
+        }
         self.in_part.entry(name).or_default().insert(key);
     }
 

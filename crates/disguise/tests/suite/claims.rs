@@ -74,6 +74,7 @@ macro_rules! for_every_claim {
             a_reveal_in_part_is_not_the_same_where_the_rest_ends
             a_disguise_that_was_asked_for_twice_is_made_twice
             what_ended_keeps_no_row_that_another_person_took_back
+            what_another_life_made_again_is_not_here
             a_missed_hold_ends_once_it_is_placed_again
             a_key_that_was_changed_in_two_lives_is_settled_by_the_next_change
             a_missed_noting_of_the_log_is_nothing_where_it_is_noted

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, Protection, Replayability, Spec, Value};
+use probity_disguise::{ApplyRequest, Protection, ReplayRequest, Replayability, Spec, Value};
 use probity_format::Timestamp;
 
 use super::endings::later;
@@ -130,11 +130,13 @@ pub(crate) fn a_disguise_that_was_asked_for_twice_is_made_twice() {
         let mut station = station();
         let apply = |station: &mut Station| station.apply(REMOVE_ALL, Some(1)).id;
         let first = if is_cut_off {
-            station.stop_before_the_commit(|station| drop(apply(station)));
+            station.stop_before_the_commit(|station| {
+                apply(station);
+            });
             None
         } else {
             let first = apply(&mut station);
-            let sql = "INSERT INTO moderations SELECT id + 1000, moderator_user_id, story_id, user_id, action FROM moderations WHERE user_id = 4";
+            let sql = "INSERT INTO moderations VALUES (2001, 1, 10, 1, 'late')";
             station.forum.sql(sql);
             Some(first)
         };
@@ -184,4 +186,39 @@ pub(crate) fn what_ended_keeps_no_row_that_another_person_took_back() {
     assert_eq!(left.len(), 1, "{left:?}");
     station.apply(REMOVE_ALL, Some(2));
     assert_eq!(station.replay_at(REMOVE_ALL, later(4)), []);
+}
+
+/// A replay held a disguise back that would take rows of one before it, which was taken back. Once another life of the
+/// database had that one, the same replay did what it had refused.
+pub(crate) fn what_another_life_made_again_is_not_here() {
+    let mut station = station();
+    let first = edna(REMOVE_ALL);
+    let before = station.forum.everything();
+    let request = of_one(&first, Some(later(1)));
+    let id = station.forum.engine.apply(&request).unwrap().id;
+    station.apply(GDPR_REMOVE, Some(1));
+    station.forum.reveal(1, id);
+    station.restore();
+    let specs = [edna(REMOVE_ALL), edna(GDPR_REMOVE)];
+    let replay = |station: &mut Station| {
+        let told = station.told.borrow().clone();
+        let request = ReplayRequest {
+            told: &told,
+            specs: &specs,
+            parameters: BTreeMap::new(),
+            time: later(4),
+        };
+        station.forum.engine.missed().replay(&request).unwrap()
+    };
+    // A life in which the first one is made again, before its end.
+    station.replay(&specs, &[]);
+    station.restore();
+    for _ in 0..2 {
+        let done = replay(&mut station);
+        let held = done
+            .iter()
+            .find(|it| why(it).contains("taken back after it"));
+        assert!(held.is_some(), "{done:?}");
+        assert_eq!(station.forum.everything(), before);
+    }
 }
