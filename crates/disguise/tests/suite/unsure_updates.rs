@@ -368,7 +368,8 @@ pub(crate) fn what_is_found_of_types_with_settings_is_tried_under_them() {
         let id = society.leave(1);
         society.sql(setting);
         society.sql(&format!("UPDATE posts SET n = ({expression})"));
-        let update = mapping("", &format!("sql = {{ n = \"{expression}\" }}\n"));
+        let target = format!("sql = {{ n = \"{expression}\" }}\nadded = {{ w = \"NULL\" }}\n");
+        let update = mapping("", &target);
         society.engine.updates().record(&update, time()).unwrap();
         let refused = society.try_to_return(1, id);
         let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));

@@ -210,7 +210,8 @@ pub(crate) fn a_time_beside_a_day_is_tried_by_the_old_mode() {
     society.sql("SET old_mode = 'ZERO_DATE_TIME_CAST'");
     society.sql("UPDATE posts SET n = v > w");
     society.sql("SET old_mode = DEFAULT");
-    record(&mut society, "sql = { n = \"v > w\" }\n");
+    let target = "sql = { n = \"v > w\" }\nadded = { w = \"NULL\" }\n";
+    record(&mut society, target);
     let refused = society.try_to_return(1, gone);
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
