@@ -144,7 +144,7 @@ impl<'a> Replay<'a> {
     /// Returns the reveals that took something back of a disguise.
     fn reveals_of(&self, made: &LoggedOperation) -> impl Iterator<Item = &'a LoggedOperation> {
         let own = self.all().filter(move |it| it.key == made.key);
-        own.filter(|it| it.action == "disguise.reveal" && !it.reveals_no_row())
+        own.filter(|it| it.reveals_rows())
     }
 
     /// Returns whether no reveal brings back any more what a disguise would hide.

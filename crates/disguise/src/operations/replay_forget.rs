@@ -25,7 +25,7 @@ impl<'a> Replay<'a> {
         // Credentials are under names that no reveal changes.
         let has_none = told.facts.bags == Some(0);
         let renames = |it: &LoggedOperation| {
-            let is_reveal = it.action == "disguise.reveal" && !it.reveals_no_row();
+            let is_reveal = it.reveals_rows();
             it.action == "disguise.key"
                 || is_reveal && !(has_none && self.needs_no_reveal(it))
                 || it.action == "disguise.forget" && it.facts.links_kept

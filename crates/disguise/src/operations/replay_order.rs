@@ -53,7 +53,7 @@ pub(super) fn out_of_order(done: &Done<'_>) -> BTreeSet<OperationId> {
         }
         let before = done.get(..place).unwrap_or_default();
         let same = |other: &LoggedOperation| {
-            is_reveal(other) && other.key == it.key && other.subject == it.subject
+            other.reveals_rows() && other.key == it.key && other.subject == it.subject
         };
         let first = before
             .iter()
@@ -151,10 +151,6 @@ impl<'a> Repeated<'_, 'a> {
     }
 }
 
-fn is_reveal(it: &LoggedOperation) -> bool {
-    it.action == "disguise.reveal" && !it.reveals_no_row()
-}
-
 /// Returns whether two operations are about one person, or one of them about everybody.
 fn concern_one(one: &LoggedOperation, other: &LoggedOperation) -> bool {
     one.subject.is_none() || other.subject.is_none() || one.subject == other.subject
@@ -202,7 +198,7 @@ impl Replay<'_> {
     /// whether anybody did.
     fn is_revealed_after(&self, made: &LoggedOperation, told: &LoggedOperation) -> bool {
         let mut since = self.all().skip_while(|it| it.id != told.id);
-        since.any(|it| is_reveal(it) && it.key == made.key && concern_one(it, told))
+        since.any(|it| it.reveals_rows() && it.key == made.key && concern_one(it, told))
     }
 
     /// Returns whether a disguise that began in chunks was done whole, which another operation tells of.

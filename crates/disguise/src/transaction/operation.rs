@@ -203,6 +203,11 @@ impl LoggedOperation {
         self.action == "disguise.reveal" && self.unread.is_none() && self.facts.change_nothing()
     }
 
+    /// Returns whether it is a reveal that changed rows or records.
+    pub(crate) fn reveals_rows(&self) -> bool {
+        self.action == "disguise.reveal" && !self.reveals_no_row()
+    }
+
     /// Returns whether it is a reveal that left something hidden, or does not say that it left nothing.
     pub(crate) fn reveals_in_part(&self) -> bool {
         self.action == "disguise.reveal" && self.facts.kept != Some(0)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use probity_format::width::to_u64;
 use sha2::{Digest as _, Sha256};
 
 use super::anew::{Anew, ColumnOfStep, Move, Named, rename};
@@ -434,8 +435,7 @@ fn of_part(version: u64, table: &str, way: &[usize]) -> u64 {
     hash.update(b"probity disguise part\0");
     hash.update(version.to_le_bytes());
     for target in way {
-        let number = u64::try_from(*target).unwrap_or(u64::MAX);
-        hash.update(number.to_le_bytes());
+        hash.update(to_u64(*target).to_le_bytes());
     }
     hash.update(table.as_bytes());
     let mut part = [0; size_of::<u64>()];
