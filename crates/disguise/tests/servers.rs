@@ -12,6 +12,8 @@ use probity_disguise::Database;
 use probity_disguise::database::{Dialect, Mysql, Postgres};
 use probity_testing::{mariadb, postgres};
 
+#[path = "peculiar/at_once.rs"]
+mod of_at_once;
 #[path = "peculiar/letters.rs"]
 mod of_letters;
 #[path = "peculiar/mariadb.rs"]
@@ -212,6 +214,7 @@ fn tables_as_mariadb_alone_has_them() {
         connect: mariadb_named,
         kinds: OF_MARIADB,
     }));
+    of_at_once::operations_at_once_are_both_named();
     of_mariadb::keys_of_other_databases_are_not_overlooked();
     of_mariadb::an_account_that_sees_one_database_says_so();
     of_mariadb::columns_that_the_account_does_not_see_are_an_error();
@@ -235,6 +238,7 @@ fn tables_as_postgres_alone_has_them() {
         connect: postgres_named,
         kinds: OF_POSTGRES,
     }));
+    of_at_once::operations_at_once_are_both_named();
     of_postgres::keys_of_other_schemas_are_not_overlooked();
     of_postgres::keys_of_partitions_are_those_of_their_table();
     of_postgres::schemas_of_any_name_are_drafted_and_described();

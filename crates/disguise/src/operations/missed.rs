@@ -31,6 +31,7 @@ use crate::transaction::history::lacked_by_tenants;
 use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order};
+use crate::transaction::settled::SettledBy;
 use crate::transaction::transactions::Transactions;
 use crate::transaction::{intent, once, record_names};
 
@@ -60,6 +61,17 @@ pub struct MissingOperation {
     pub outlook: Replayability,
 }
 
+impl MissingOperation {
+    fn of(told: &LoggedOperation, outlook: Replayability) -> Self {
+        Self {
+            action: told.action.clone(),
+            key: told.key.clone(),
+            time: told.time,
+            outlook,
+        }
+    }
+}
+
 /// The prospect, or the outcome, of doing a missing operation again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,6 +80,10 @@ pub enum Replayability {
     Possible,
     /// The operation was done again.
     Done,
+    /// Nothing is left to do: its person took it back whole since.
+    TakenBack,
+    /// Nothing is left to do: it was cut off before its commit, and the same was asked for again.
+    AskedAgain,
     /// The operation was done again, and hid other rows than then.
     Otherwise(String),
     /// The operation cannot be done again, for this reason.
@@ -80,6 +96,8 @@ impl Replayability {
         match self {
             Self::Possible => "possible",
             Self::Done | Self::Otherwise(_) => "done",
+            Self::TakenBack => "taken back",
+            Self::AskedAgain => "asked for again",
             Self::Not(_) => "not done",
         }
     }
@@ -88,7 +106,7 @@ impl Replayability {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Not(why) | Self::Otherwise(why) => Some(why),
-            Self::Possible | Self::Done => None,
+            Self::Possible | Self::Done | Self::TakenBack | Self::AskedAgain => None,
         }
     }
 
@@ -165,7 +183,7 @@ impl<D: Database> Missed<'_, D> {
                 }
                 all.push(outlook);
             }
-            Ok(all_missed(&replay.missing, all))
+            Ok(all_missed(&replay, all))
         })
     }
 
@@ -214,7 +232,9 @@ impl<D: Database> Missed<'_, D> {
         self.transactions.refresh()?;
         self.transactions.transaction(|open| {
             let had = had_of(open, told)?.into_iter().map(|it| it.id).collect();
-            Ok(lacked_by_tenants(told, is_of_other_tenant(open)?, &had))
+            let shared = open.application.shared_tables()?;
+            let is_meant = is_of_other_tenant(open)?;
+            Ok(lacked_by_tenants(told, is_meant, &had, &shared))
         })
     }
 
@@ -240,6 +260,9 @@ impl<D: Database> Missed<'_, D> {
         let replay = self
             .transactions
             .transaction(|open| Replay::new(open, request))?;
+        for settled in replay.settled.iter().filter(|it| !it.is_noted) {
+            self.note_settled(settled.told, request.time)?;
+        }
         let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
@@ -254,7 +277,16 @@ impl<D: Database> Missed<'_, D> {
             }
             all.push(outlook);
         }
-        Ok(all_missed(&replay.missing, all))
+        Ok(all_missed(&replay, all))
+    }
+
+    /// Notes that nothing is left to do of an operation, whatever this database does next.
+    fn note_settled(&mut self, told: &LoggedOperation, time: Timestamp) -> Result<(), Error> {
+        let asked = OperationRequest::new(operation::REPLAY, told.key.clone(), None, time);
+        self.transactions.operation(&asked, |open| {
+            operation::remember(&mut open.database, told.id)?;
+            open.done(&asked, Payload::new().with("again", digits(&told.id)))
+        })
     }
 
     fn done_again(
@@ -531,23 +563,27 @@ fn give_key(
 }
 
 /// Returns what was missed, without what is settled by an operation after it that is done.
-fn all_missed(missing: &[LoggedOperation], outlooks: Vec<Replayability>) -> Vec<MissingOperation> {
+fn all_missed(replay: &Replay<'_>, outlooks: Vec<Replayability>) -> Vec<MissingOperation> {
     let mut all = Vec::with_capacity(outlooks.len());
     let mut done: Vec<&LoggedOperation> = Vec::new();
-    for (told, outlook) in missing.iter().zip(outlooks).rev() {
+    for (told, outlook) in replay.missing.iter().zip(outlooks).rev() {
         let is_settled = done.iter().any(|it| Replay::is_settled(told, it));
         if !outlook.is_left() {
             done.push(told);
         } else if is_settled {
             continue;
         }
-        all.push(MissingOperation {
-            action: told.action.clone(),
-            key: told.key.clone(),
-            time: told.time,
-            outlook,
-        });
+        all.push(MissingOperation::of(told, outlook));
     }
+    let settled = replay.settled.iter().filter(|it| !it.is_noted);
+    all.extend(settled.rev().map(|it| {
+        let outlook = match it.by {
+            SettledBy::Reveal => Replayability::TakenBack,
+            SettledBy::Repetition => Replayability::AskedAgain,
+        };
+        MissingOperation::of(it.told, outlook)
+    }));
     all.reverse();
+    all.sort_by_key(|it| it.time.nanoseconds());
     all
 }

@@ -27,6 +27,7 @@ use crate::transaction::history::{History, Presence, history};
 use crate::transaction::operation::{self, CommitOutcome, LoggedOperation, OperationId, Unread};
 use crate::transaction::record_names::{self, RecordNames};
 use crate::transaction::scheduled;
+use crate::transaction::settled::Settled;
 use crate::transaction::transactions::Transactions;
 
 const REKEYED: &str = "the key of the registration that it ended took the place of another one, which may be registered here: unregister the account again, if it is deleted";
@@ -68,6 +69,8 @@ pub(super) struct Replay<'a> {
     /// All operations done in this database, present or missing.
     pub(super) done: Vec<(&'a LoggedOperation, Presence)>,
     pub(super) missing: Vec<LoggedOperation>,
+    /// Those that leave nothing to do; they are neither present nor missing.
+    pub(super) settled: Vec<Settled<'a>>,
     pub(super) remade: Remade<'a>,
     /// The tables whose rows name several people.
     pub(super) shared_tables: BTreeSet<String>,
@@ -104,9 +107,7 @@ impl<'a> Replay<'a> {
         let names = database_names(open)?;
         had_of(open, request.told)?;
         let has_log = has_log(open)?;
-        let tables = open.application.described()?.1.tables.values();
-        let shared = tables.filter(|it| it.people().nth(1).is_some());
-        let shared_tables = shared.map(|it| it.name.clone()).collect();
+        let shared_tables = open.application.shared_tables()?;
         let database = &mut open.database;
         let holds = hold::names(database)?.into_keys().collect();
         let there = if request.told.iter().any(LoggedOperation::names_records) {
@@ -114,7 +115,11 @@ impl<'a> Replay<'a> {
         } else {
             RecordNames::default()
         };
-        let History { done, mut missing } = history(database, &names, request.told, &there.all)?;
+        let History {
+            done,
+            mut missing,
+            settled,
+        } = history(database, &names, request.told, &there.all, &shared_tables)?;
         let (strange, out_of_order) = (strangers(&done), out_of_order(&done));
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
         let is_new = |(it, presence): &&(&LoggedOperation, Presence)| {
@@ -151,6 +156,7 @@ impl<'a> Replay<'a> {
                 all.into_iter().map(|it| it.id).collect()
             },
             missing,
+            settled,
             people,
             there,
             has_log,

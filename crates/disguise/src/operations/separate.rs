@@ -66,7 +66,7 @@ impl<D: Database> Engine<D> {
             told.put_former_log(&mut open.database)?;
             let former = told.name(&told.salt);
             told.put_history(&mut open.database)?;
-            operation::remove_logged(&mut open.database)?;
+            open.forget_operations()?;
             open.done(&asked, Payload::new().with("former", former))
         })
     }

@@ -11,8 +11,8 @@ use crate::error::{Doing as _, Error};
 use crate::records::settings::{self, SALT, SALT_BYTES, description, put_setting, setting};
 use crate::records::tables::{
     ANSWERS, BAGS, BESIDE_SETTINGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS,
-    INTENTS, LOCATORS, OF_EVERY_RELEASE, OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS,
-    SHARED, SUCCESSIONS,
+    INTENTS, LATEST, LOCATORS, OF_EVERY_RELEASE, OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED,
+    SETTINGS, SHARED, SUCCESSIONS,
 };
 
 /// The setting that says which tables there are.
@@ -255,6 +255,9 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
             "CREATE TABLE IF NOT EXISTS {REFUSALS} (id {key} NOT NULL PRIMARY KEY, refused BIGINT NOT NULL, latest BIGINT NOT NULL) {end}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {LATEST} (id {key} NOT NULL PRIMARY KEY, after {binary} NOT NULL) {end}"
+        ),
         format!(
             "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"
         ),

@@ -16,6 +16,7 @@ pub(crate) const FLEETING: &str = "probity_fleeting";
 pub(crate) const SCHEDULED: &str = "probity_scheduled";
 pub(crate) const DECAYED: &str = "probity_decayed";
 pub(crate) const OPERATIONS: &str = "probity_operations";
+pub(crate) const LATEST: &str = "probity_latest";
 pub(crate) const INTENTS: &str = "probity_intents";
 pub(crate) const FORGOTTEN: &str = "probity_forgotten";
 pub(crate) const ANSWERS: &str = "probity_answers";
@@ -26,7 +27,7 @@ pub(crate) const SUCCESSIONS: &str = "probity_successions";
 pub(crate) const OF_EVERY_RELEASE: [&str; 5] = [PRINCIPALS, LOCATORS, BAGS, CREDENTIALS, SHARED];
 
 /// All tables but [`SETTINGS`].
-pub(crate) const BESIDE_SETTINGS: [&str; 16] = [
+pub(crate) const BESIDE_SETTINGS: [&str; 17] = [
     PRINCIPALS,
     LOCATORS,
     BAGS,
@@ -40,6 +41,7 @@ pub(crate) const BESIDE_SETTINGS: [&str; 16] = [
     FORGOTTEN,
     REFUSALS,
     OPERATIONS,
+    LATEST,
     INTENTS,
     ANSWERS,
     SUCCESSIONS,

@@ -1,5 +1,7 @@
 //! The application: its description, and the schema that its database has now.
 
+use std::collections::BTreeSet;
+
 use crate::database::tenant::{TenantScope, TenantScoped};
 use crate::database::value::Value;
 use crate::database::{Catalog, Database, Vocabulary};
@@ -49,6 +51,13 @@ impl Application {
             .as_ref()
             .map(|(_, catalog, live)| (catalog, live))
             .ok_or(Error::NotInstalled)
+    }
+
+    /// Returns the tables whose rows name several people.
+    pub(crate) fn shared_tables(&self) -> Result<BTreeSet<String>, Error> {
+        let tables = self.described()?.1.tables.values();
+        let shared = tables.filter(|it| it.people().nth(1).is_some());
+        Ok(shared.map(|it| it.name.clone()).collect())
     }
 
     /// Has the schema read again, even if no table has changed.

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::line::Order;
 use super::lineage::Lineage;
 use super::operation::{CommitOutcome, LoggedOperation, OperationId, REPLAY};
 use super::overtaken::{Replayed, Since};
+use super::settled::{Own, Settled, Settling};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -29,6 +31,8 @@ pub(crate) struct History<'a> {
     /// All of them in the order of the log.
     pub(crate) done: Vec<(&'a LoggedOperation, Presence)>,
     pub(crate) missing: Vec<LoggedOperation>,
+    /// Those that leave nothing to do; they are in neither list.
+    pub(crate) settled: Vec<Settled<'a>>,
 }
 
 /// Returns those of `told` that were done in this database. Missing are those that it does not
@@ -41,6 +45,7 @@ pub(crate) fn history<'a>(
     [whole, own]: &[String; 2],
     told: &'a [LoggedOperation],
     there: &BTreeSet<String>,
+    shared: &BTreeSet<String>,
 ) -> Result<History<'a>, Error> {
     let key = |it: &LoggedOperation| {
         let of_all = it.is_of(whole).then(|| it.id.to_vec());
@@ -62,34 +67,53 @@ pub(crate) fn history<'a>(
     let own = own
         .into_iter()
         .map(|(it, key)| (it, key.map(|key| known.contains(&key))));
-    Ok(compared(&own.collect::<Vec<_>>(), there))
+    let mut own: Vec<_> = own.collect();
+    let settled = take_settled(&mut own, &Order::of(told), shared);
+    let history = compared(&own, there);
+    Ok(History { settled, ..history })
+}
+
+/// Takes those away that leave nothing to do.
+fn take_settled<'a>(
+    own: &mut Vec<Own<'a>>,
+    order: &Order<'a>,
+    shared: &BTreeSet<String>,
+) -> Vec<Settled<'a>> {
+    let line = order.line(own.iter().map(|(it, _)| it.it));
+    let settled = Settling::new(own, &line, shared).all();
+    let ids: BTreeSet<OperationId> = settled.iter().map(|it| it.told.id).collect();
+    own.retain(|(it, _)| it.it.unread.is_some() || !ids.contains(&it.it.id));
+    settled
 }
 
 /// Returns the number of operations that the database lacks of those `meant`, which are of tenants; `had`
 /// are the operations that it has.
-pub(crate) fn lacked_by_tenants(
-    told: &[LoggedOperation],
+pub(crate) fn lacked_by_tenants<'a>(
+    told: &'a [LoggedOperation],
     meant: impl Fn(&LoggedOperation) -> bool,
     had: &BTreeSet<OperationId>,
+    shared: &BTreeSet<String>,
 ) -> usize {
+    let order = Order::of(told);
     let mut tenants: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for it in committed(told).filter(|it| it.it.unread.is_none() && meant(it.it)) {
         let is_known = had.contains(&it.it.id);
         let own = tenants.entry(it.it.tag()).or_default();
         own.push((it, Some(is_known)));
     }
-    let lacks = |own: &Vec<_>| {
-        let missing = compared(own, &BTreeSet::new()).missing;
+    let lacks = |mut own: Vec<Own<'a>>| {
+        take_settled(&mut own, &order, shared);
+        let missing = compared(&own, &BTreeSet::new()).missing;
         missing.iter().filter(|it| it.leaves_to_do()).count()
     };
-    tenants.values().map(lacks).sum()
+    tenants.into_values().map(lacks).sum()
 }
 
 /// An operation that was told of as done and not taken back.
 #[derive(Clone, Copy)]
-struct Committed<'a> {
-    it: &'a LoggedOperation,
-    fate: CommitOutcome,
+pub(super) struct Committed<'a> {
+    pub(super) it: &'a LoggedOperation,
+    pub(super) fate: CommitOutcome,
 }
 
 /// Returns those of `told` whose commit did not fail, by their last entries.
@@ -109,7 +133,7 @@ fn committed(told: &[LoggedOperation]) -> impl Iterator<Item = Committed<'_>> {
 }
 
 /// Compares operations with what the database has; of those that cannot be read, nothing is known.
-fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>) -> History<'a> {
+fn compared<'a>(own: &[Own<'a>], there: &BTreeSet<String>) -> History<'a> {
     let readable = own
         .iter()
         .filter_map(|(it, known)| Some((it.it, (*known)?)));
@@ -177,7 +201,11 @@ fn compared<'a>(own: &[(Committed<'a>, Option<bool>)], there: &BTreeSet<String>)
     }
     done.reverse();
     missing.reverse();
-    History { done, missing }
+    History {
+        done,
+        missing,
+        settled: Vec::new(),
+    }
 }
 
 /// The disguises that this database has, and those that others carried through, by their ids.
@@ -318,7 +346,7 @@ type Keys<'a> = BTreeSet<Option<&'a str>>;
 type Placed<'a> = (Option<&'a str>, Option<&'a str>, &'a str, &'a str);
 
 /// A disguise by its specification, the values of its parameters and its person.
-type Asked<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+pub(super) type Asked<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 
 /// The operations after the one at hand that the database has, from the last one on.
 #[derive(Default)]
@@ -418,7 +446,7 @@ impl<'a> Repeated<'a> {
 }
 
 /// Returns what is asked for by an operation that makes a disguise, or schedules one.
-fn asked(it: &LoggedOperation) -> Option<Asked<'_>> {
+pub(super) fn asked(it: &LoggedOperation) -> Option<Asked<'_>> {
     let (specification, parameters) = (&it.facts.specification, &it.facts.parameters);
     let specification = specification.as_deref()?;
     Some((specification, parameters.as_deref(), it.subject.as_deref()))

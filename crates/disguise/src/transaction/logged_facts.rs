@@ -62,6 +62,8 @@ pub(crate) struct LoggedFacts {
     pub(crate) kept: Option<u64>,
     /// The operation that a replay did again; entries of older programs lack it.
     pub(crate) again: Option<String>,
+    /// The operations after which this one came; entries of programs before lack them.
+    pub(super) after: Option<Vec<String>>,
     /// The name that a database had until it was made another one.
     pub(super) former: Option<String>,
     pub(super) tenant: Option<String>,

@@ -24,7 +24,7 @@ use crate::transaction::logged_facts::{DisguisesTold, LoggedFacts};
 use crate::transaction::payload::Payload;
 
 /// Bytes of the random id of an operation.
-const ID_BYTES: usize = 8;
+pub(crate) const ID_BYTES: usize = 8;
 
 /// Bytes of the day before the id of an operation of which no log tells.
 const DAY_BYTES: usize = 4;
@@ -64,6 +64,8 @@ pub(crate) enum Unread {
 #[derive(Debug, Clone)]
 pub struct LoggedOperation {
     pub(crate) id: OperationId,
+    /// The operations of the database after which it came, where its entry says so.
+    pub(super) after: Option<Vec<OperationId>>,
     pub(crate) fate: CommitOutcome,
     pub(crate) action: String,
     pub(crate) key: String,
@@ -116,8 +118,14 @@ impl LoggedOperation {
         for key in [&facts.public_key, &facts.old_key].into_iter().flatten() {
             Self::key(key)?;
         }
+        let after = facts.after.as_ref();
+        let after = after.map(|all| all.iter().map(|id| undigits(id)).collect());
+        let after = after
+            .map(|all: Option<Vec<OperationId>>| all.ok_or(()))
+            .transpose();
         Some(Self {
             id: undigits(&facts.operation)?,
+            after: after.ok()?,
             fate,
             action: entry.action.to_owned(),
             key: String::from_utf8(entry.key.to_vec()).ok()?,
@@ -140,6 +148,7 @@ impl LoggedOperation {
         let database = payload.get("database").and_then(|it| it.as_str());
         is_done.then(|| Self {
             id: OperationId::default(),
+            after: None,
             fate: CommitOutcome::Done,
             action: entry.action.to_owned(),
             key: String::new(),

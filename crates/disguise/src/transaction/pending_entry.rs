@@ -5,6 +5,7 @@ use std::mem;
 use probity_format::{Outcome, Timestamp};
 
 use super::audit::{OperationRequest, tell};
+use super::latest;
 use super::operation::{self, CommitOutcome, OperationId};
 use super::payload::Payload;
 use super::transactions::Transactions;
@@ -13,6 +14,7 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::day::Day;
 use crate::records::identity::Identity;
+use crate::records::name::digits;
 use crate::records::{refusal, registry, settings};
 
 /// The action of a registration, after which the first log may be named still: nothing is hidden yet.
@@ -106,6 +108,11 @@ impl<D: Database> Transactions<D> {
         let name = told.name(&salt);
         let day = self.sink.is_none().then(|| Day::of(asked.time));
         let (id, key) = operation::begin(&mut self.database, day)?;
+        let payload = if self.sink.is_some() {
+            self.following(payload, id)?
+        } else {
+            payload
+        };
         let payload = operation::named(payload, &self.database.tenancy, &name, id);
         let promise = PendingEntry {
             id,
@@ -127,6 +134,20 @@ impl<D: Database> Transactions<D> {
         };
         let names = (&self.naming, salt.as_slice());
         tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
+    }
+
+    /// Returns the payload with the operations after which this one came, where they are known, and notes this one
+    /// as the latest.
+    fn following(&mut self, payload: Payload, id: OperationId) -> Result<Payload, Error> {
+        let after = self.latest.replace(vec![id]);
+        latest::put(&mut self.database, id, after.as_deref().unwrap_or_default())?;
+        Ok(match after {
+            None => payload,
+            Some(after) => {
+                let after: Vec<String> = after.iter().map(|id| digits(id)).collect();
+                payload.with("after", after)
+            }
+        })
     }
 
     /// Returns whether the log at hand is noted as the first one although somebody was registered without

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::admission::Admission;
 use super::application::Application;
 use super::audit::{OperationRequest, Sink};
-use super::operation::{self, CommitOutcome};
+use super::latest;
+use super::operation::{self, CommitOutcome, OperationId};
 use super::pending_entry::PendingEntry;
 use super::request::Request;
 use crate::crypto::random;
@@ -42,6 +43,8 @@ pub(crate) struct Transactions<D: Database> {
     admission: Option<Arc<Admission>>,
     /// Operations that the current transaction notes.
     pub(super) promises: Vec<PendingEntry>,
+    /// The operations that no other one came after when the current transaction began, where they are known.
+    pub(super) latest: Option<Vec<OperationId>>,
     /// True while an operation runs, so that a commit may change something.
     changes: bool,
     /// The request that owns the current transaction and ends it, if there is one.
@@ -69,6 +72,7 @@ impl<D: Database> Transactions<D> {
             naming: Naming(None),
             admission: None,
             promises: Vec::new(),
+            latest: None,
             changes: false,
             request: None,
             has_removed: false,
@@ -283,7 +287,19 @@ impl<D: Database> Transactions<D> {
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         // What was to be said of a transaction that was rolled back is not so.
         self.remark = None;
+        self.latest = match self.sink {
+            Some(_) => latest::read(&mut self.database)?,
+            None => None,
+        };
         self.database.begin().doing("beginning")
+    }
+
+    /// Forgets the operations that some log tells of: the next one is the first.
+    pub(crate) fn forget_operations(&mut self) -> Result<(), Error> {
+        operation::remove_logged(&mut self.database)?;
+        latest::clear(&mut self.database)?;
+        self.latest = Some(Vec::new());
+        Ok(())
     }
 
     /// Has everything checked that the database puts off to the commit, unless the request at hand

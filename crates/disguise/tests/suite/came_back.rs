@@ -79,6 +79,7 @@ impl Station {
 /// that it asked for was refused: nobody could bring them back.
 pub(crate) fn what_was_taken_back_before_its_end_is_not_hidden_after_it() {
     let mut station = station();
+    station.unordered.set(true);
     let spec = edna(GDPR);
     let before = station.forum.everything();
     let leave = |station: &mut Station| {
@@ -213,6 +214,7 @@ pub(crate) fn what_one_of_everybody_took_back_is_not_hidden_after_its_end() {
 /// thrown away, and asked for it.
 pub(crate) fn who_forgot_everything_after_coming_back_is_not_hidden_again() {
     let mut station = station();
+    station.unordered.set(true);
     let before = station.forum.everything();
     let gone = station.apply(GDPR, Some(1));
     assert!(station.forum.reveal(1, gone.id).is_complete());
@@ -406,6 +408,8 @@ pub(crate) fn what_is_revealed_after_a_replay_is_named_until_it_is_hidden_anew()
             assert!(why(&done[0]).contains(text), "{done:?}");
         }
         station.apply(BLANK, Some(1));
+        let done = station.replay(&specs, &[]);
+        assert!(done.iter().all(|it| why(it).is_empty()), "{done:?}");
         assert_eq!(station.replay(&specs, &[]), []);
     }
 }

@@ -53,6 +53,16 @@ macro_rules! for_every_claim {
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_second_replay_hides_nobody_who_came_back
+            who_came_back_is_not_hidden_by_a_replay
+            what_a_backup_has_is_revealed_again
+            a_disguise_after_a_reveal_hides_what_it_hid
+            disguises_that_were_taken_back_whole_leave_nothing_to_do
+            a_disguise_that_others_met_is_made_again_in_its_order
+            what_others_did_with_their_own_rows_holds_nobody_away
+            a_reveal_that_was_cut_off_brings_nobody_back
+            what_was_cut_off_and_asked_for_again_is_done_once
+            what_was_asked_for_twice_and_done_is_done_twice
+            an_entry_names_the_operations_before_it
             a_reveal_of_another_life_is_settled_by_one_that_finds_nothing
             what_was_taken_back_before_its_end_is_not_hidden_after_it
             what_was_taken_back_in_part_is_named_after_its_end

@@ -372,6 +372,7 @@ pub(crate) fn a_second_replay_hides_nobody_who_came_back() {
 /// The reveal that a replay asked for found nothing, and was asked for at each replay.
 pub(crate) fn a_reveal_of_another_life_is_settled_by_one_that_finds_nothing() {
     let mut station = station();
+    station.unordered.set(true);
     station.back_up();
     let left = station.apply(GDPR, Some(1));
     assert!(station.forum.reveal(1, left.id).found);

@@ -82,6 +82,7 @@ pub(crate) fn a_disguise_of_everybody_does_not_wait_for_one_that_cannot_be_done(
 /// they had been back by then. It is listed until it is asked for anew.
 pub(crate) fn what_a_late_reveal_ended_is_listed() {
     let mut station = station();
+    station.unordered.set(true);
     let spec = edna(BLANK);
     let mut schedule = station.forum.engine.schedule();
     let due = later(1);
@@ -106,6 +107,7 @@ pub(crate) fn what_a_late_reveal_ended_is_listed() {
 /// A reveal that was repeated left rows hidden that end, and the log's had left none: it passed for the same.
 pub(crate) fn a_reveal_in_part_is_not_the_same_where_the_rest_ends() {
     let mut station = station();
+    station.unordered.set(true);
     let (remove, leave) = (edna(REMOVE_ALL), edna(GDPR));
     let request = of_one(&remove, Some(later(9)));
     let first = station.forum.engine.apply(&request).unwrap().id;
@@ -123,11 +125,12 @@ pub(crate) fn a_reveal_in_part_is_not_the_same_where_the_rest_ends() {
     assert_eq!(is_listed, !revealed.is_complete(), "{done:?}");
 }
 
-/// An apply was cut off before its commit, and asked for again. A replay makes both, the first of which holds the rows:
+/// In entries of programs before, which do not say what came after what. An apply was cut off before its commit, and asked for again. A replay makes both, the first of which holds the rows:
 /// the second says so. Two like ones with the same numbers of rows may both have been done.
 pub(crate) fn a_disguise_that_was_asked_for_twice_is_made_twice() {
     for is_cut_off in [true, false] {
         let mut station = station();
+        station.unordered.set(true);
         let apply = |station: &mut Station| station.apply(REMOVE_ALL, Some(1)).id;
         let first = if is_cut_off {
             station.stop_before_the_commit(|station| {

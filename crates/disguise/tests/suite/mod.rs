@@ -89,6 +89,7 @@ mod said_columns;
 mod said_references;
 mod sample;
 pub(crate) mod schedule;
+mod settled;
 mod slips;
 mod society;
 mod spelling;
@@ -196,6 +197,7 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use settled::*;
 pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;

@@ -132,6 +132,7 @@ pub(crate) fn what_was_forgotten_without_a_key_is_sealed_and_listed() {
 /// of them, and the reveal that it asked for found nothing. Nothing is removed, for the key may be gone with what was forgotten.
 pub(crate) fn what_was_back_before_it_was_forgotten_comes_back_after_a_replay() {
     let mut station = station();
+    station.unordered.set(true);
     let gone = station.apply(GDPR_REMOVE, Some(1));
     assert!(station.forum.reveal(1, gone.id).is_complete());
     station.forget(1, None);

@@ -20,7 +20,7 @@ use probity_format::Entry;
 use super::forum::*;
 
 /// Every table, parents first.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 21] = [
     "users",
     "stories",
     "moderations",
@@ -38,6 +38,7 @@ const TABLES: [&str; 20] = [
     "probity_scheduled",
     "probity_decayed",
     "probity_operations",
+    "probity_latest",
     "probity_intents",
     "probity_answers",
     "probity_successions",
@@ -52,6 +53,8 @@ pub(super) struct Station {
     names: Rc<Cell<usize>>,
     /// Entries of forgetting do not name the key from now on, as those of programs before did not.
     pub(super) keyless: Rc<Cell<bool>>,
+    /// Entries do not say after which others they came from now on, as those of programs before did not.
+    pub(super) unordered: Rc<Cell<bool>>,
     backup: Vec<Vec<Vec<Value>>>,
 }
 
@@ -62,6 +65,7 @@ pub(super) fn station() -> Station {
         texts: Rc::default(),
         names: Rc::new(Cell::new(usize::MAX)),
         keyless: Rc::default(),
+        unordered: Rc::default(),
         backup: Vec::new(),
     };
     station.tell_again();
@@ -86,6 +90,7 @@ impl Station {
     pub(super) fn tell_again(&mut self) {
         let (seen, written) = (Rc::clone(&self.told), Rc::clone(&self.texts));
         let (named, is_keyless) = (Rc::clone(&self.names), Rc::clone(&self.keyless));
+        let is_unordered = Rc::clone(&self.unordered);
         let sink = move |entry: &Entry<'_>| {
             let mut payload = serde_json::from_slice(entry.payload).unwrap_or_default();
             cut_names(&mut payload, named.get());
@@ -94,6 +99,11 @@ impl Station {
                 && let Some(facts) = payload.as_object_mut()
             {
                 facts.remove("public_key");
+            }
+            if is_unordered.get()
+                && let Some(facts) = payload.as_object_mut()
+            {
+                facts.remove("after");
             }
             let payload = payload.to_string();
             let entry = Entry {

@@ -98,7 +98,7 @@ struct MissedForm {
     key: String,
     /// When it was done.
     time: String,
-    /// The outlook: possible, done, or not done.
+    /// The outlook: possible, done, taken back, asked for again, or not done.
     outlook: &'static str,
     /// Why it is not done, or how it was done otherwise than then.
     #[serde(skip_serializing_if = "Option::is_none")]

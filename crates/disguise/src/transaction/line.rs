@@ -1,0 +1,69 @@
+//! The line of operations that led to the last one of a log. Each entry names those that it came after (`after`); what no
+//! later operation came after was cut off before its commit, or was done in another life of the database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::operation::{LoggedOperation, OperationId, REPLAY};
+use crate::records::name::undigits;
+
+/// The operations of a log, of all its databases and tenants.
+pub(super) struct Order<'a> {
+    by_id: BTreeMap<OperationId, &'a LoggedOperation>,
+    /// Operations that some other one came after, in whichever life.
+    followed: BTreeSet<OperationId>,
+}
+
+/// The operations of a database that were committed in the life of its last one.
+pub(super) struct Line<'o> {
+    order: &'o Order<'o>,
+    all: BTreeSet<OperationId>,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn of(told: &'a [LoggedOperation]) -> Self {
+        let mut by_id: BTreeMap<OperationId, &LoggedOperation> = BTreeMap::new();
+        let mut followed = BTreeSet::new();
+        for it in told.iter().filter(|it| it.unread.is_none()) {
+            followed.extend(it.after.iter().flatten().copied());
+            by_id.insert(it.id, it);
+        }
+        Self { by_id, followed }
+    }
+
+    /// Follows the entries back from the last one `of_own`, in the order of the log. Replays do again what was done
+    /// in other lives, so that none of them is the last one.
+    pub(super) fn line<'o>(
+        &'o self,
+        of_own: impl DoubleEndedIterator<Item = &'a LoggedOperation>,
+    ) -> Line<'o> {
+        let last = of_own
+            .rev()
+            .find(|it| it.unread.is_none() && it.action != REPLAY);
+        let last = last.filter(|it| it.after.is_some()).map(|it| it.id);
+        let (mut all, mut next) = (BTreeSet::new(), Vec::from_iter(last));
+        while let Some(id) = next.pop() {
+            if !all.insert(id) {
+                continue;
+            }
+            if let Some(it) = self.by_id.get(&id) {
+                next.extend(it.after.iter().flatten().copied());
+                // What a replay did again stands in its place.
+                all.extend(it.facts.again.as_deref().and_then(undigits::<8>));
+            }
+        }
+        Line { order: self, all }
+    }
+}
+
+impl Line<'_> {
+    /// Returns whether an operation was committed in the life of the last one.
+    pub(super) fn has(&self, it: &LoggedOperation) -> bool {
+        it.unread.is_none() && self.all.contains(&it.id)
+    }
+
+    /// Returns whether nothing came after an operation, although others were done later: it was cut off before its
+    /// commit, or the database was lost at once.
+    pub(super) fn is_cut_off(&self, it: &LoggedOperation) -> bool {
+        it.after.is_some() && !self.has(it) && !self.order.followed.contains(&it.id)
+    }
+}
