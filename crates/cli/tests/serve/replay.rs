@@ -29,14 +29,22 @@ fn a_restored_backup_is_told_over_http_what_it_missed() {
     let entries = applied["entry"]["index"].as_u64().unwrap() + 1;
     assert_eq!(done["entry"]["index"], entries);
     assert!(!place.rows().join("").contains("Bea"));
+    let hidden = place.path("hidden.db");
+    fs::copy(&database, &hidden).unwrap();
     let reveal = json!({"user": "19", "credential": key, "id": applied["id"]});
     assert_eq!(place.done("reveal", &reveal)["complete"], true);
     assert_eq!(place.rows(), before);
-    // Now that a reveal was missed, its person must ask for it.
+    // Who came back stays.
     fs::copy(&backup, &database).unwrap();
     let replayed = place.done("replay", &json!({}));
+    assert_eq!(replayed["complete"], true, "{replayed}");
+    assert_eq!(replayed["missed"][1]["outlook"], "taken back", "{replayed}");
+    assert_eq!(place.rows(), before);
+    // Where the backup has the disguise and not its reveal, its person must ask for it.
+    fs::copy(&hidden, &database).unwrap();
+    let replayed = place.done("replay", &json!({}));
     assert_eq!(replayed["complete"], false, "{replayed}");
-    let reason = replayed["missed"][1]["reason"].as_str().unwrap();
+    let reason = replayed["missed"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("reveal it again"), "{reason}");
     let (ended_well, said) = place.stop();
     assert!(ended_well, "{said}");

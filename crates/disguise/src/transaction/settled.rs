@@ -25,7 +25,7 @@ pub(crate) struct Settled<'a> {
 pub(crate) enum SettledBy {
     /// Its person took everything back, and this database has neither.
     Reveal,
-    /// It was cut off before its commit, and the same was asked for again.
+    /// The operation was cut off before its commit, and the same was asked for again.
     Repetition,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Settling<'s, 'a> {
     line: &'s Line<'s>,
     /// The tables whose rows name several people.
     shared: &'s BTreeSet<String>,
-    /// What replays here settled before, without doing anything.
+    /// Operations that replays here settled before, without doing anything.
     settled_here: BTreeSet<&'a str>,
     /// The places of all operations of a disguise, by its id.
     of_disguises: BTreeMap<&'a str, Vec<usize>>,

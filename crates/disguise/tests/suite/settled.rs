@@ -1,4 +1,4 @@
-//! What the order of the operations settles: people who came back stay, and what was cut off and asked for again is done
+//! The order of the operations settles some: people who came back stay, and what was cut off and asked for again is done
 //! once.
 
 #![expect(
@@ -149,8 +149,8 @@ pub(crate) fn disguises_that_were_taken_back_whole_leave_nothing_to_do() {
     }
 }
 
-/// What was hidden in between met the rows of the first disguise, or lacked them: that of its person, of everybody, and
-/// of another person who shares rows. Each is made again in its order.
+/// Another disguise in between met the rows of the first one, or lacked them: one of its person, of everybody, and of
+/// another person who shares rows. Each is made again in its order.
 pub(crate) fn a_disguise_that_others_met_is_made_again_in_its_order() {
     let others: [(&str, Option<i64>, &str); 3] = [
         (BLANK, Some(1), GDPR_REMOVE),
@@ -249,7 +249,7 @@ pub(crate) fn what_was_cut_off_and_asked_for_again_is_done_once() {
     }
 }
 
-/// The same was asked for twice, and both were done: the second hid what had been written since. Each is one of its own.
+/// A disguise was asked for twice, and both were done: the second hid what had been written since. Each is one of its own.
 pub(crate) fn what_was_asked_for_twice_and_done_is_done_twice() {
     let mut station = station();
     let first = station.apply(REMOVE_ALL, Some(1)).id;
@@ -278,7 +278,7 @@ pub(crate) fn an_entry_names_the_operations_before_it() {
         assert_eq!(station.last_after(), Some(vec![last]));
         last = station.last_operation();
     }
-    // What was cut off came before nothing.
+    // Nothing comes after one that was cut off.
     station.stop_before_the_commit(|station| {
         station.apply(ANON, Some(1));
     });
