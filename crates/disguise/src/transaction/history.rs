@@ -80,6 +80,11 @@ fn take_settled<'a>(
     shared: &BTreeSet<String>,
 ) -> Vec<Settled<'a>> {
     let line = order.line(own.iter().map(|(it, _)| it.it));
+    for (it, _) in own.iter_mut() {
+        if it.fate == CommitOutcome::Unknown && line.was_committed(it.it) {
+            it.fate = CommitOutcome::Done;
+        }
+    }
     let settled = Settling::new(own, &line, shared).all();
     let ids: BTreeSet<OperationId> = settled.iter().map(|it| it.told.id).collect();
     own.retain(|(it, _)| it.it.unread.is_some() || !ids.contains(&it.it.id));

@@ -8,7 +8,8 @@ use crate::records::name::undigits;
 
 /// The operations of a log, of all its databases and tenants.
 pub(super) struct Order<'a> {
-    by_id: BTreeMap<OperationId, &'a LoggedOperation>,
+    /// Each with its place in the log.
+    by_id: BTreeMap<OperationId, (usize, &'a LoggedOperation)>,
     /// Operations that some other one came after, in whichever life.
     followed: BTreeSet<OperationId>,
 }
@@ -21,17 +22,23 @@ pub(super) struct Line<'o> {
 
 impl<'a> Order<'a> {
     pub(super) fn of(told: &'a [LoggedOperation]) -> Self {
-        let mut by_id: BTreeMap<OperationId, &LoggedOperation> = BTreeMap::new();
+        let mut by_id: BTreeMap<OperationId, (usize, &LoggedOperation)> = BTreeMap::new();
         let mut followed = BTreeSet::new();
-        for it in told.iter().filter(|it| it.unread.is_none()) {
+        for (place, it) in told
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.unread.is_none())
+        {
             followed.extend(it.after.iter().flatten().copied());
-            by_id.insert(it.id, it);
+            // A later entry says that its commit failed, or that nobody knows.
+            by_id.entry(it.id).or_insert((place, it));
         }
         Self { by_id, followed }
     }
 
     /// Follows the entries back from the last one `of_own`, in the order of the log. Replays do again what was done
-    /// in other lives, so that none of them is the last one.
+    /// in other lives, so that none of them is the last one. The line is empty where the log has an operation before
+    /// one that it came after, as by clocks of several machines.
     pub(super) fn line<'o>(
         &'o self,
         of_own: impl DoubleEndedIterator<Item = &'a LoggedOperation>,
@@ -42,14 +49,24 @@ impl<'a> Order<'a> {
         let last = last.filter(|it| it.after.is_some()).map(|it| it.id);
         let (mut all, mut next) = (BTreeSet::new(), Vec::from_iter(last));
         while let Some(id) = next.pop() {
-            if !all.insert(id) {
+            let Some((place, it)) = self.by_id.get(&id).filter(|_| all.insert(id)) else {
                 continue;
+            };
+            for before in it.after.iter().flatten() {
+                let is_before = self
+                    .by_id
+                    .get(before)
+                    .is_none_or(|(other, _)| other < place);
+                if !is_before {
+                    return Line {
+                        order: self,
+                        all: BTreeSet::new(),
+                    };
+                }
+                next.push(*before);
             }
-            if let Some(it) = self.by_id.get(&id) {
-                next.extend(it.after.iter().flatten().copied());
-                // What a replay did again stands in its place.
-                all.extend(it.facts.again.as_deref().and_then(undigits::<8>));
-            }
+            // An operation that a replay did again has the place of the replay.
+            all.extend(it.facts.again.as_deref().and_then(undigits::<8>));
         }
         Line { order: self, all }
     }
@@ -61,9 +78,14 @@ impl Line<'_> {
         it.unread.is_none() && self.all.contains(&it.id)
     }
 
+    /// Returns whether the database had an operation when it went on, in whichever life.
+    pub(super) fn was_committed(&self, it: &LoggedOperation) -> bool {
+        it.unread.is_none() && self.order.followed.contains(&it.id)
+    }
+
     /// Returns whether nothing came after an operation, although others were done later: it was cut off before its
     /// commit, or the database was lost at once.
     pub(super) fn is_cut_off(&self, it: &LoggedOperation) -> bool {
-        it.after.is_some() && !self.has(it) && !self.order.followed.contains(&it.id)
+        it.after.is_some() && !self.has(it) && !self.was_committed(it)
     }
 }

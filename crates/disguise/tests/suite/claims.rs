@@ -59,6 +59,7 @@ macro_rules! for_every_claim {
             disguises_that_were_taken_back_whole_leave_nothing_to_do
             a_disguise_that_others_met_is_made_again_in_its_order
             what_others_did_with_their_own_rows_holds_nobody_away
+            an_order_that_the_log_contradicts_settles_nothing
             a_reveal_that_was_cut_off_brings_nobody_back
             what_was_cut_off_and_asked_for_again_is_done_once
             what_was_asked_for_twice_and_done_is_done_twice

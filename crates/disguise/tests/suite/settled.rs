@@ -197,6 +197,23 @@ pub(crate) fn what_others_did_with_their_own_rows_holds_nobody_away() {
     station.forum.assert_as_before();
 }
 
+/// Clocks of two machines put a disguise of everybody before one that it came after. Their order in the log says nothing
+/// then, and the reveal of the person is asked for.
+pub(crate) fn an_order_that_the_log_contradicts_settles_nothing() {
+    let mut station = station();
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    station.apply(BLANK, None);
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.told.borrow_mut().swap(0, 1);
+    station.restore();
+    let done = station.replayed();
+    assert_eq!(done.len(), 3, "{done:?}");
+    assert!(
+        done.iter().all(|it| it.outlook != Replayability::TakenBack),
+        "{done:?}"
+    );
+}
+
 /// A reveal was cut off before its commit, and others went on: by the log its person is hidden. So they are hidden again,
 /// and the reveal is listed.
 pub(crate) fn a_reveal_that_was_cut_off_brings_nobody_back() {
