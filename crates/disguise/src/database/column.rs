@@ -309,6 +309,67 @@ impl Column {
         kind.split('(').next().unwrap_or(kind).trim()
     }
 
+    /// Returns whether an expression finds the same in a value of this column as in one of `other`: a text or bytes of
+    /// any length, integers of any width, and a word of an enumeration that has others since.
+    pub(crate) fn reads_as(&self, dialect: Dialect, other: &Self) -> bool {
+        let of_values = |it: &Self| (it.collation.clone(), it.times, it.structure);
+        let is_wider = || {
+            let width = self.width(dialect);
+            width.is_some() && width == other.width(dialect)
+        };
+        let is_alike = self.kind() == other.kind() || is_wider();
+        of_values(self) == of_values(other) && is_alike && self.has_words_in(dialect, other)
+    }
+
+    /// Returns whether the words of an enumeration are those of `other`, or some of them in the same order. `MariaDB`
+    /// takes them for their numbers, too.
+    fn has_words_in(&self, dialect: Dialect, other: &Self) -> bool {
+        let mut others = other.members.iter();
+        match dialect {
+            _ if self.members.is_empty() => other.members.is_empty(),
+            Dialect::Mysql => other.members.starts_with(&self.members),
+            _ => self
+                .members
+                .iter()
+                .all(|it| others.any(|other| it == other)),
+        }
+    }
+
+    /// Returns a word for all types that differ from this one in the room for values alone; nothing where there are no others.
+    fn width(&self, dialect: Dialect) -> Option<&'static str> {
+        let kind = self.unbounded_kind().to_ascii_lowercase();
+        let has = |words: &[&str]| words.contains(&kind.as_str());
+        let whole = || {
+            let declared = self.kind().to_ascii_lowercase();
+            let is_shown_otherwise = declared.contains("zerofill");
+            let is_whole = self.is_integer() && !is_shown_otherwise;
+            is_whole.then_some(if declared.contains("unsigned") {
+                "unsigned"
+            } else {
+                "integer"
+            })
+        };
+        match dialect {
+            Dialect::Mysql if has(&["enum"]) => Some("enumeration"),
+            Dialect::Mysql if has(&["set"]) => Some("set"),
+            Dialect::Postgres if has(&["character varying", "text"]) => Some("text"),
+            Dialect::Mysql if has(&["varchar", "tinytext", "text", "mediumtext", "longtext"]) => {
+                Some("text")
+            }
+            Dialect::Mysql if has(&["varbinary", "tinyblob", "blob", "mediumblob", "longblob"]) => {
+                Some("bytes")
+            }
+            Dialect::Postgres | Dialect::Mysql => whole(),
+            Dialect::Sqlite => Some(match Affinity::of(self.kind()) {
+                Affinity::Text => "text",
+                Affinity::Blob => "any",
+                Affinity::Number if self.is_integer() => "integer",
+                Affinity::Number if is_real(&kind) => "real",
+                Affinity::Number => "numeric",
+            }),
+        }
+    }
+
     /// Returns whether values are bytes: an id is spelled there as `0x` and its digits.
     pub(crate) fn is_binary(&self) -> bool {
         let kind = self.kind().to_ascii_uppercase();
@@ -356,6 +417,11 @@ impl Affinity {
             Self::Number
         }
     }
+}
+
+/// Returns whether `SQLite` keeps whole numbers with a point in a column of this type.
+fn is_real(kind: &str) -> bool {
+    ["real", "floa", "doub"].iter().any(|it| kind.contains(it))
 }
 
 /// Returns the whole number that a text is the shortest spelling of.
@@ -409,6 +475,56 @@ fn is_uuid(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_reads_as_one_that_differs_in_room_alone() {
+        let column = |declared: &str, members: &[&str]| Column {
+            declared: declared.to_owned(),
+            members: members.iter().map(|&it| it.to_owned()).collect(),
+            ..Column::default()
+        };
+        let reads = |dialect, one: &str, other: &str| {
+            column(one, &[]).reads_as(dialect, &column(other, &[]))
+        };
+        for (dialect, one, other, is_alike) in [
+            (Dialect::Postgres, "character varying(10)", "text", true),
+            (Dialect::Postgres, "character(5)", "text", false),
+            (Dialect::Postgres, "integer", "bigint", true),
+            (Dialect::Postgres, "integer", "numeric", false),
+            (Dialect::Postgres, "numeric(10,2)", "numeric(10,4)", false),
+            (Dialect::Postgres, "real", "double precision", false),
+            (Dialect::Mysql, "varchar(10)", "longtext", true),
+            (Dialect::Mysql, "char(5)", "varchar(5)", false),
+            (Dialect::Mysql, "int(11)", "bigint(20)", true),
+            (Dialect::Mysql, "int(11)", "int(11) unsigned", false),
+            (
+                Dialect::Mysql,
+                "int(11)",
+                "int(11) unsigned zerofill",
+                false,
+            ),
+            (Dialect::Mysql, "decimal(10,2)", "decimal(12,2)", false),
+            (Dialect::Sqlite, "VARCHAR(10)", "TEXT", true),
+            (Dialect::Sqlite, "INT", "BIGINT", true),
+            (Dialect::Sqlite, "INTEGER", "REAL", false),
+        ] {
+            assert_eq!(reads(dialect, one, other), is_alike, "{one} {other}");
+            assert_eq!(reads(dialect, other, one), is_alike, "{other} {one}");
+        }
+        let (few, many) = (
+            column("mood", &["a", "c"]),
+            column("mood", &["a", "b", "c"]),
+        );
+        assert!(few.reads_as(Dialect::Postgres, &many));
+        assert!(!many.reads_as(Dialect::Postgres, &few));
+        let (few, many) = (
+            column("enum('a')", &["a"]),
+            column("enum('a','b')", &["a", "b"]),
+        );
+        assert!(few.reads_as(Dialect::Mysql, &many));
+        let front = column("enum('b','a')", &["b", "a"]);
+        assert!(!few.reads_as(Dialect::Mysql, &front));
+    }
 
     fn held(kind: &str, text: &str) -> bool {
         let column = Column {

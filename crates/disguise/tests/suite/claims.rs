@@ -219,6 +219,7 @@ macro_rules! for_every_claim {
             an_update_is_tried_when_it_is_recorded
             a_constant_that_is_no_integer_is_said_as_an_expression
             types_go_along_through_several_updates
+            a_change_of_type_that_no_update_tells_is_refused_where_it_is_read
             types_of_columns_follow_chunks_and_new_keys
             keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away

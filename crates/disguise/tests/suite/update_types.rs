@@ -8,27 +8,28 @@ use super::forum::time;
 use super::society::{Society, description};
 
 /// A table of posts with more columns, of person 1 with the keys from 1 and of person 2 from 1001.
-struct Twins {
-    society: Society,
+pub(super) struct Twins {
+    pub(super) society: Society,
     gone: DisguiseId,
 }
 
 /// A migration, as its author writes it.
-struct Migration<'m> {
-    columns: &'m str,
-    rows: &'m [&'m str],
-    sql: &'m [&'m str],
-    mapping: &'m str,
+pub(super) struct Migration<'m> {
+    pub(super) columns: &'m str,
+    pub(super) rows: &'m [&'m str],
+    pub(super) sql: &'m [&'m str],
+    pub(super) mapping: &'m str,
 }
 
 const TABLES: &str = "[tables.posts]\nowners = [\"who\"]\n[[remove]]\ntable = \"posts\"\n";
 
 impl Twins {
     /// Person 1 leaves, and then the migration comes.
-    fn of(migration: &Migration<'_>, chunk: Option<u32>) -> Self {
+    pub(super) fn of(migration: &Migration<'_>, chunk: Option<u32>) -> Self {
         let collation = "CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
         let mut statements = if crate::connect().dialect() == Dialect::Postgres {
-            vec![collation.to_owned()]
+            let mood = "CREATE TYPE mood AS ENUM ('z', 'b', 'c')";
+            vec![collation.to_owned(), mood.to_owned()]
         } else {
             Vec::new()
         };
@@ -53,19 +54,19 @@ impl Twins {
         Self { society, gone }
     }
 
-    fn record(&mut self, mapping: &str) {
+    pub(super) fn record(&mut self, mapping: &str) {
         let mapping = format!("[[update]]\nname = \"some\"\ntable = \"posts\"\n{mapping}");
         let mappings = Mapping::parse(&mapping).unwrap();
         let updates = self.society.engine.updates().record(&mappings, time());
         assert!(updates.is_ok(), "{mapping} {updates:?}");
     }
 
-    fn reveal(&mut self) -> Result<Revealed, Error> {
+    pub(super) fn reveal(&mut self) -> Result<Revealed, Error> {
         self.society.try_to_return(1, self.gone)
     }
 
     /// Person 1 has in `what` of a table what person 2 has.
-    fn assert_alike(&mut self, table: &str, what: &str) {
+    pub(super) fn assert_alike(&mut self, table: &str, what: &str) {
         let mut of = |who: i64| {
             let sql = format!("SELECT {what} FROM {table} WHERE who = {who} ORDER BY id");
             self.society.engine.database().query(&sql, &[]).unwrap()

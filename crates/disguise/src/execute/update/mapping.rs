@@ -415,6 +415,14 @@ impl Target {
         })
     }
 
+    /// Returns the columns that have the values of an old one.
+    pub(super) fn places_of(&self, name: &str) -> impl Iterator<Item = String> {
+        let kept = self.keeps(name).then(|| name.to_owned());
+        let copied = self.columns.iter().filter(move |(_, old)| *old == name);
+        let copied: Vec<String> = copied.map(|(new, _)| new.clone()).collect();
+        kept.into_iter().chain(copied)
+    }
+
     /// Returns whether a column keeps its name and its value.
     fn keeps(&self, name: &str) -> bool {
         let is_said = self.columns.contains_key(name)

@@ -2,6 +2,7 @@
 //! opened for a reveal goes through those that came after it.
 
 mod anew;
+mod changed;
 mod conversion;
 mod doubt;
 mod made;

@@ -70,6 +70,7 @@ impl Mapping {
         Session::of(self).refuse_turned(dialect).map_err(named)?;
         self.refuse_other_reading(database)?;
         self.refuse_lost_type(now, before)?;
+        self.refuse_changed_types(dialect, now, &rows)?;
         // Of settings the rows of every shape depend.
         let mut makes_money = false;
         for row in &rows {

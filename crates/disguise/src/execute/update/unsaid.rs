@@ -84,7 +84,7 @@ impl Mapping {
         }
     }
 
-    fn refusal(&self, what: String) -> Error {
+    pub(super) fn refusal(&self, what: String) -> Error {
         Error::Update {
             name: self.name.clone(),
             source: UpdateError::Wrong(what),
@@ -94,7 +94,10 @@ impl Mapping {
 
 /// Returns the rows that were hidden before the migration: those with the columns of now are behind it
 /// where others have others.
-fn before_migration<'r>(table: Option<&CatalogTable>, rows: &'r [Typed]) -> Vec<&'r Typed> {
+pub(super) fn before_migration<'r>(
+    table: Option<&CatalogTable>,
+    rows: &'r [Typed],
+) -> Vec<&'r Typed> {
     let columns = table.map_or(&[][..], |it| it.columns.as_slice());
     let now: BTreeSet<&String> = columns.iter().map(|it| &it.name).collect();
     let is_of_now = |row: &&Typed| {
