@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use probity_disguise::{Dialect, Error, Mapping, UpdateError};
+use probity_disguise::{Dialect, Error, Mapping, Revealed, UpdateError};
 
 use super::forum::time;
 use super::update_types::{Migration, Twins};
@@ -21,126 +21,118 @@ const HERE: &str = "[[update.into]]\ntable = \"posts\"\nrest = true\n";
 const COPIED: &str = "sql = { copy = \"v\" }\n";
 const FIRST: &str = "where = \"v < 'c'\"\n";
 
-fn changes(dialect: Dialect) -> Vec<Change> {
-    let of = |columns, rows, sql: &[&'static str], mapping, what| Change {
-        columns,
-        rows,
-        sql: sql.to_vec(),
-        mapping,
-        what,
-    };
-    let add = "ALTER TABLE posts ADD COLUMN copy VARCHAR(40)";
-    let (fill, delete) = (
-        "UPDATE posts SET copy = v",
-        "DELETE FROM posts WHERE NOT v < 'c'",
-    );
-    let numbers: &[&str] = &["3.50", "7", "-0.25"];
-    let words: &[&str] = &["'z'", "'b'", "'c'"];
-    let texts: &[&str] = &["'Zz'", "'b'", "'c'"];
-    match dialect {
-        Dialect::Postgres => vec![
-            of(
-                "v NUMERIC(8,2)",
-                numbers,
-                &["ALTER TABLE posts ALTER v TYPE numeric(8,4)", add, fill],
-                COPIED,
-                "copy",
-            ),
-            of(
-                "v mood",
-                words,
-                &["ALTER TABLE posts ALTER v TYPE text", delete],
-                FIRST,
-                "v",
-            ),
-            of(
-                "v TEXT COLLATE \"C\"",
-                texts,
-                &[
-                    "ALTER TABLE posts ALTER v TYPE text COLLATE \"und-x-icu\"",
-                    delete,
-                ],
-                FIRST,
-                "v",
-            ),
-            of(
-                "v CHAR(5)",
-                texts,
-                &[
-                    "ALTER TABLE posts ALTER v TYPE text",
-                    "ALTER TABLE posts ADD copy INT",
-                    "UPDATE posts SET copy = octet_length(v)",
-                ],
-                "sql = { copy = \"octet_length(v)\" }\n",
-                "copy",
-            ),
-        ],
-        Dialect::Mysql => vec![
-            of(
-                "v DECIMAL(8,2)",
-                numbers,
-                &["ALTER TABLE posts MODIFY v DECIMAL(8,4)", add, fill],
-                COPIED,
-                "copy",
-            ),
-            of(
-                "v ENUM('z','b','c')",
-                words,
-                &[
-                    "ALTER TABLE posts MODIFY v VARCHAR(9)",
-                    "DELETE FROM posts WHERE NOT v < 'x'",
-                ],
-                "where = \"v < 'x'\"\n",
-                "v",
-            ),
-            of(
-                "v VARCHAR(9) COLLATE utf8mb4_bin",
-                texts,
-                &[
-                    "ALTER TABLE posts MODIFY v VARCHAR(9) COLLATE utf8mb4_general_ci",
-                    delete,
-                ],
-                FIRST,
-                "v",
-            ),
-        ],
-        _ => {
-            let anew = |columns: &'static str| {
-                vec![
-                    columns,
-                    "INSERT INTO anew SELECT * FROM posts",
-                    "DROP TABLE posts",
-                    "ALTER TABLE anew RENAME TO posts",
-                ]
-            };
-            let rest = |create, more: &[&'static str]| {
-                let mut all = anew(create);
-                all.extend(more);
-                all
-            };
-            vec![
-                of(
-                    "v INTEGER",
-                    &["3", "7", "-1"],
-                    &rest(
-                        "CREATE TABLE anew (id INT PRIMARY KEY, who BIGINT, v REAL)",
-                        &[add, fill],
-                    ),
-                    COPIED,
-                    "copy",
-                ),
-                of(
-                    "v TEXT",
-                    texts,
-                    &rest(
-                        "CREATE TABLE anew (id INT PRIMARY KEY, who BIGINT, v TEXT COLLATE NOCASE)",
-                        &[delete],
-                    ),
-                    FIRST,
-                    "v",
-                ),
-            ]
+const NUMBERS: &[&str] = &["3.50", "7", "-0.25"];
+const WORDS: &[&str] = &["'z'", "'b'", "'c'"];
+const TEXTS: &[&str] = &["'Zz'", "'b'", "'c'"];
+const ADD: &str = "ALTER TABLE posts ADD COLUMN copy VARCHAR(40)";
+const FILL: &str = "UPDATE posts SET copy = v";
+const DELETE: &str = "DELETE FROM posts WHERE NOT v < 'c'";
+
+impl Change {
+    fn of(
+        (columns, rows): (&'static str, &'static [&'static str]),
+        sql: &[&'static str],
+        (mapping, what): (&'static str, &'static str),
+    ) -> Self {
+        Self {
+            columns,
+            rows,
+            sql: sql.to_vec(),
+            mapping,
+            what,
         }
+    }
+}
+
+fn of_postgres() -> Vec<Change> {
+    let measured = "sql = { copy = \"octet_length(v)\" }\n";
+    vec![
+        Change::of(
+            ("v NUMERIC(8,2)", NUMBERS),
+            &["ALTER TABLE posts ALTER v TYPE numeric(8,4)", ADD, FILL],
+            (COPIED, "copy"),
+        ),
+        Change::of(
+            ("v mood", WORDS),
+            &["ALTER TABLE posts ALTER v TYPE text", DELETE],
+            (FIRST, "v"),
+        ),
+        Change::of(
+            ("v TEXT COLLATE \"C\"", TEXTS),
+            &[
+                "ALTER TABLE posts ALTER v TYPE text COLLATE \"und-x-icu\"",
+                DELETE,
+            ],
+            (FIRST, "v"),
+        ),
+        Change::of(
+            ("v CHAR(5)", TEXTS),
+            &[
+                "ALTER TABLE posts ALTER v TYPE text",
+                "ALTER TABLE posts ADD copy INT",
+                "UPDATE posts SET copy = octet_length(v)",
+            ],
+            (measured, "copy"),
+        ),
+    ]
+}
+
+fn of_mariadb() -> Vec<Change> {
+    vec![
+        Change::of(
+            ("v DECIMAL(8,2)", NUMBERS),
+            &["ALTER TABLE posts MODIFY v DECIMAL(8,4)", ADD, FILL],
+            (COPIED, "copy"),
+        ),
+        Change::of(
+            ("v ENUM('z','b','c')", WORDS),
+            &[
+                "ALTER TABLE posts MODIFY v VARCHAR(9)",
+                "DELETE FROM posts WHERE NOT v < 'x'",
+            ],
+            ("where = \"v < 'x'\"\n", "v"),
+        ),
+        Change::of(
+            ("v VARCHAR(9) COLLATE utf8mb4_bin", TEXTS),
+            &[
+                "ALTER TABLE posts MODIFY v VARCHAR(9) COLLATE utf8mb4_general_ci",
+                DELETE,
+            ],
+            (FIRST, "v"),
+        ),
+    ]
+}
+
+fn of_sqlite() -> Vec<Change> {
+    let anew = |create: &'static str, more: &[&'static str]| {
+        let mut all = vec![
+            create,
+            "INSERT INTO anew SELECT * FROM posts",
+            "DROP TABLE posts",
+            "ALTER TABLE anew RENAME TO posts",
+        ];
+        all.extend(more);
+        all
+    };
+    let real = anew(
+        "CREATE TABLE anew (id INT PRIMARY KEY, who BIGINT, v REAL)",
+        &[ADD, FILL],
+    );
+    let caseless = anew(
+        "CREATE TABLE anew (id INT PRIMARY KEY, who BIGINT, v TEXT COLLATE NOCASE)",
+        &[DELETE],
+    );
+    vec![
+        Change::of(("v INTEGER", &["3", "7", "-1"]), &real, (COPIED, "copy")),
+        Change::of(("v TEXT", TEXTS), &caseless, (FIRST, "v")),
+    ]
+}
+
+fn changes(dialect: Dialect) -> Vec<Change> {
+    match dialect {
+        Dialect::Postgres => of_postgres(),
+        Dialect::Mysql => of_mariadb(),
+        _ => of_sqlite(),
     }
 }
 
@@ -173,7 +165,7 @@ pub(crate) fn a_change_of_type_that_no_update_tells_is_refused_where_it_is_read(
         ));
         let revealed = twins.reveal();
         assert!(
-            revealed.as_ref().is_ok_and(|it| it.is_complete()),
+            revealed.as_ref().is_ok_and(Revealed::is_complete),
             "{} {revealed:?}",
             change.columns
         );
