@@ -16,18 +16,26 @@ use crate::transaction::operation::{self, ID_BYTES, OperationId};
 /// The rows that may stand without being latest ones. Each removal is a write of its own.
 const COVERED_MAX: usize = 32;
 
-/// Returns the latest operations, outside of any transaction. Several did not wait for each other. Nothing is
-/// returned where they are not known: a program before did the last ones.
+/// The latest operations of a database.
+pub(super) enum Latest {
+    /// Nobody keeps them: no log tells of operations, or a program before prepared the database.
+    Unkept,
+    /// They are not known: a program before did the last ones.
+    Unknown,
+    /// These; several did not wait for each other.
+    Known(Vec<OperationId>),
+}
+
+/// Returns the latest operations, outside of any transaction.
 ///
 /// Within a serialisable transaction the read would meet the insertion of every other operation that runs at the
 /// same time, so that of two one would always be tried again.
 ///
 /// # Errors
 /// [`Error::Database`]; [`Error::DamagedRow`] for a row that cannot be what was stored.
-pub(super) fn read(database: &mut dyn TenantConnection) -> Result<Option<Vec<OperationId>>, Error> {
+pub(super) fn read(database: &mut dyn TenantConnection) -> Result<Latest, Error> {
     let rows = match database.query(&format!("SELECT id, after FROM {LATEST}"), &[]) {
-        // The operation itself says what is missing.
-        Err(error) if error.kind == DatabaseErrorKind::Absent => return Ok(None),
+        Err(error) if error.kind == DatabaseErrorKind::Absent => return Ok(Latest::Unkept),
         rows => rows.map_err(uninstalled)?,
     };
     let (mut all, mut covered) = (BTreeSet::new(), BTreeSet::new());
@@ -44,13 +52,13 @@ pub(super) fn read(database: &mut dyn TenantConnection) -> Result<Option<Vec<Ope
         covered.extend(after.iter().copied());
     }
     if all.is_empty() && operation::has_logged(database)? {
-        return Ok(None);
+        return Ok(Latest::Unknown);
     }
     let over: Vec<OperationId> = all.intersection(&covered).copied().collect();
     if over.len() > COVERED_MAX {
         remove(database, &over);
     }
-    Ok(Some(all.difference(&covered).copied().collect()))
+    Ok(Latest::Known(all.difference(&covered).copied().collect()))
 }
 
 /// Removes rows that later ones name. Where it fails, the next operation does it.

@@ -5,7 +5,7 @@ use std::mem;
 use probity_format::{Outcome, Timestamp};
 
 use super::audit::{OperationRequest, tell};
-use super::latest;
+use super::latest::{self, Latest};
 use super::operation::{self, CommitOutcome, OperationId};
 use super::payload::Payload;
 use super::transactions::Transactions;
@@ -139,8 +139,16 @@ impl<D: Database> Transactions<D> {
     /// Returns the payload with the operations after which this one came, where they are known, and notes this one
     /// as the latest.
     fn following(&mut self, payload: Payload, id: OperationId) -> Result<Payload, Error> {
-        let after = self.latest.replace(vec![id]);
-        latest::put(&mut self.database, id, after.as_deref().unwrap_or_default())?;
+        let after = match mem::replace(&mut self.latest, Latest::Known(vec![id])) {
+            Latest::Unkept => {
+                self.latest = Latest::Unkept;
+                return Ok(payload);
+            }
+            Latest::Unknown => None,
+            Latest::Known(after) => Some(after),
+        };
+        let before = after.as_deref().unwrap_or_default();
+        latest::put(&mut self.database, id, before)?;
         Ok(match after {
             None => payload,
             Some(after) => {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::admission::Admission;
 use super::application::Application;
 use super::audit::{OperationRequest, Sink};
-use super::latest;
-use super::operation::{self, CommitOutcome, OperationId};
+use super::latest::{self, Latest};
+use super::operation::{self, CommitOutcome};
 use super::pending_entry::PendingEntry;
 use super::request::Request;
 use crate::crypto::random;
@@ -43,8 +43,8 @@ pub(crate) struct Transactions<D: Database> {
     admission: Option<Arc<Admission>>,
     /// Operations that the current transaction notes.
     pub(super) promises: Vec<PendingEntry>,
-    /// The operations that no other one came after when the current transaction began, where they are known.
-    pub(super) latest: Option<Vec<OperationId>>,
+    /// The operations that no other one came after when the current transaction began.
+    pub(super) latest: Latest,
     /// True while an operation runs, so that a commit may change something.
     changes: bool,
     /// The request that owns the current transaction and ends it, if there is one.
@@ -72,7 +72,7 @@ impl<D: Database> Transactions<D> {
             naming: Naming(None),
             admission: None,
             promises: Vec::new(),
-            latest: None,
+            latest: Latest::Unkept,
             changes: false,
             request: None,
             has_removed: false,
@@ -289,7 +289,7 @@ impl<D: Database> Transactions<D> {
         self.remark = None;
         self.latest = match self.sink {
             Some(_) => latest::read(&mut self.database)?,
-            None => None,
+            None => Latest::Unkept,
         };
         self.database.begin().doing("beginning")
     }
@@ -297,8 +297,10 @@ impl<D: Database> Transactions<D> {
     /// Forgets the operations that some log tells of: the next one is the first.
     pub(crate) fn forget_operations(&mut self) -> Result<(), Error> {
         operation::remove_logged(&mut self.database)?;
-        latest::clear(&mut self.database)?;
-        self.latest = Some(Vec::new());
+        if !matches!(self.latest, Latest::Unkept) {
+            latest::clear(&mut self.database)?;
+            self.latest = Latest::Known(Vec::new());
+        }
         Ok(())
     }
 
