@@ -49,3 +49,30 @@ pub(crate) fn letters(collation: &str) -> &str {
         .split_once('_')
         .map_or(collation, |(letters, _)| letters)
 }
+
+/// Returns the values of `enum('a','b')` of `MariaDB`.
+pub(crate) fn members(declared: &str) -> Vec<String> {
+    let inner = declared
+        .strip_prefix("enum(")
+        .and_then(|it| it.strip_suffix(')'));
+    let Some(inner) = inner else {
+        return Vec::new();
+    };
+    let (mut members, mut member, mut is_open) = (Vec::new(), String::new(), false);
+    let mut letters = inner.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' if is_open && letters.peek() == Some(&'\'') => {
+                member.extend(letters.next());
+            }
+            '\'' if is_open => {
+                members.push(std::mem::take(&mut member));
+                is_open = false;
+            }
+            '\'' => is_open = true,
+            _ if is_open => member.push(letter),
+            _ => {}
+        }
+    }
+    members
+}

@@ -13,6 +13,8 @@ pub enum UpdateError {
     #[error("{0}")]
     Wrong(String),
     /// The database refused an expression.
-    #[error("the database refused an expression")]
+    #[error(
+        "the database refused an expression; where a column had another type when the migration found it than it was hidden with, say that (was) and put the update in its place (--replace)"
+    )]
     Database(#[from] DatabaseError),
 }

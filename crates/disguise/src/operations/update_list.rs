@@ -52,10 +52,15 @@ impl<D: Database> UpdateList<'_, D> {
                     .chain(&records)
                     .take(known.len().saturating_add(number));
                 let before: Vec<&Recorded> = before.collect();
-                let later = records.get(number..).unwrap_or_default();
-                let sides = (&*before, later);
+                let found = mapping.types_found(&mut open.database, catalog, &before)?;
+                let mut later = records.get(number..).unwrap_or_default().to_vec();
+                if let Some(own) = later.first_mut() {
+                    own.note_found(found.clone());
+                }
+                let sides = (&*before, &*later);
                 let nulls = mapping.refuse_unaskable(&mut open.database, catalog, sides)?;
                 if let Some(record) = records.get_mut(number) {
+                    record.note_found(found);
                     record.note_nulls(nulls);
                 }
             }
@@ -101,6 +106,8 @@ impl<D: Database> UpdateList<'_, D> {
             let later: Vec<Mapping> = later.collect();
             let (catalog, _) = open.application.described()?;
             let mut anew = Recorded::of(mapping, catalog, &later);
+            let before: Vec<&Recorded> = all.iter().take(place.unwrap_or_default()).collect();
+            anew.note_found(mapping.types_found(&mut open.database, catalog, &before)?);
             if let Some(replaced) = place.and_then(|place| all.get(place)) {
                 anew.keep_types(replaced);
             }

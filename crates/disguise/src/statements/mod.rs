@@ -1,5 +1,6 @@
 //! Statements that read and change the rows of a table, many at a time.
 
+pub(crate) mod declared;
 pub(crate) mod deletion;
 pub(crate) mod held;
 pub(crate) mod lax;

@@ -220,6 +220,9 @@ macro_rules! for_every_claim {
             a_constant_that_is_no_integer_is_said_as_an_expression
             types_go_along_through_several_updates
             a_change_of_type_that_no_update_tells_is_refused_where_it_is_read
+            a_change_of_type_behind_a_migration_is_told_by_the_type_before
+            the_type_of_a_column_that_is_gone_is_said
+            a_wider_type_that_a_migration_found_is_said_afterwards
             types_of_columns_follow_chunks_and_new_keys
             keys_of_too_many_digits_are_refused_by_name
             a_record_that_cannot_be_read_keeps_no_other_away

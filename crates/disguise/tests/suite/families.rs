@@ -225,12 +225,12 @@ pub(crate) fn values_of_another_family_wait_for_an_update() {
             assert_eq!(kept, waits, "{what}");
             assert_ne!(revealed.kept[0].identity, "", "{what}");
             let alone = mapping("", "");
-            society.engine.updates().record(&alone, time()).unwrap();
+            society.update(&alone).unwrap();
             let revealed = society.reveal(1, id);
             assert_eq!(revealed.kept.len(), values.len(), "{what} {revealed:?}");
             let said = format!("sql = {{ v = \"{}\" }}\n", altered(kind, other));
             let said = named("again", settings, &said);
-            let recorded = society.engine.updates().record(&said, time());
+            let recorded = society.update(&said);
             assert!(recorded.is_ok(), "{what} {recorded:?}");
             let revealed = society.reveal(1, id);
             assert!(revealed.is_complete(), "{what} {revealed:?}");
@@ -284,13 +284,13 @@ pub(crate) fn a_value_that_an_update_made_waits_after_the_next_migration() {
         let id = society.leave(1);
         migrated(&mut society, first);
         let said = mapping("", "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&said, time()).unwrap();
+        society.update(&said).unwrap();
         migrated(&mut society, second);
         let revealed = society.reveal(1, id);
         let reasons: Vec<_> = revealed.kept.iter().map(|it| it.reason).collect();
         assert_eq!(reasons, [KeptReason::KindChanged; 2], "{steps}");
         let again = named("again", "", "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&again, time()).unwrap();
+        society.update(&again).unwrap();
         let revealed = society.reveal(1, id);
         assert!(revealed.is_complete(), "{steps} {revealed:?}");
         assert_alike(&mut society, steps);
@@ -343,16 +343,13 @@ pub(crate) fn an_update_over_zoned_times_says_the_zone() {
         _ => "SET time_zone = '+00:00'",
     });
     let condition = "where = \"v >= '2026-01-20'\"\n";
-    let unsaid = society
-        .engine
-        .updates()
-        .record(&mapping("", condition), time());
+    let unsaid = society.update(&mapping("", condition));
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("time_zone"));
     assert!(unsaid.as_ref().is_err_and(by_name), "{unsaid:?}");
     let of_null = mapping("", "where = \"v IS NOT NULL\"\n");
-    society.engine.updates().record(&of_null, time()).unwrap();
+    society.update(&of_null).unwrap();
     let said = mapping(&format!("time_zone = \"{zone}\"\n"), condition);
-    society.engine.updates().replace(&said[0], time()).unwrap();
+    society.replace(&said).unwrap();
     let revealed = society.reveal(1, id);
     assert!(revealed.is_complete(), "{revealed:?}");
     assert_alike(&mut society, "zones");
@@ -381,10 +378,7 @@ pub(crate) fn an_update_calculates_as_the_migration_did() {
         let id = society.leave(1);
         society.sql(&format!("UPDATE posts SET v = {expression}"));
         let target = format!("sql = {{ v = \"{expression}\" }}\n");
-        let recorded = society
-            .engine
-            .updates()
-            .record(&mapping("", &target), time());
+        let recorded = society.update(&mapping("", &target));
         assert!(recorded.is_ok(), "{expression} {recorded:?}");
         let revealed = society.reveal(1, id);
         assert!(revealed.is_complete(), "{expression} {revealed:?}");
@@ -481,7 +475,7 @@ pub(crate) fn an_expression_that_no_row_takes_is_refused_at_once() {
     let mut society = society("INTEGER", &["3"], REMOVAL);
     society.leave(1);
     let wrong = mapping("", "sql = { v = \"lower(v)\" }\n");
-    let recorded = society.engine.updates().record(&wrong, time());
+    let recorded = society.update(&wrong);
     assert!(
         matches!(recorded, Err(Error::Update { .. })),
         "{recorded:?}"

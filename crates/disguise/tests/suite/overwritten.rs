@@ -34,7 +34,7 @@ fn mapping(into: &[&str]) -> Vec<Mapping> {
 
 fn record(society: &mut Society, into: &[&str]) {
     let mapping = mapping(into);
-    society.engine.updates().record(&mapping, time()).unwrap();
+    society.update(&mapping).unwrap();
 }
 
 fn count(society: &mut Society, of: &str) -> i64 {
@@ -236,7 +236,7 @@ pub(crate) fn what_an_update_cannot_tell_meets_the_one_in_its_place() {
         .collect();
     assert_eq!(columns, [Some("v"), Some("v")]);
     let other = mapping(&["table = \"t\"\nrest = true"]);
-    society.engine.updates().replace(&other[0], time()).unwrap();
+    society.replace(&other).unwrap();
     let revealed = society.reveal(1, id);
     assert!(revealed.is_complete(), "{revealed:?}");
     society.assert_as_before("replaced");

@@ -22,14 +22,11 @@ pub(crate) fn a_column_that_was_added_is_said_or_refused() {
         society.sql("ALTER TABLE posts ADD c VARCHAR(9)");
         society.sql(&format!("UPDATE posts SET c = {value}"));
         for unsaid in ["", "sql = { v = \"v\" }\n"] {
-            let refused = society
-                .engine
-                .updates()
-                .record(&mapping("", unsaid), time());
+            let refused = society.update(&mapping("", unsaid));
             assert!(is_wrong(&refused, "column c of posts"), "{refused:?}");
         }
         let said = mapping("", &format!("added = {{ c = \"{value}\" }}\n"));
-        society.engine.updates().record(&said, time()).unwrap();
+        society.update(&said).unwrap();
         assert!(society.reveal(1, id).is_complete(), "{value}");
         assert_alike(&mut society, value);
         let of = |who| format!("SELECT COUNT(*) FROM posts WHERE who = {who} AND c IN ('3', 'a')");
@@ -40,7 +37,7 @@ pub(crate) fn a_column_that_was_added_is_said_or_refused() {
     let id = society.leave(1);
     society.sql("ALTER TABLE posts ADD c VARCHAR(9)");
     let unsaid = mapping("", "");
-    society.engine.updates().record(&unsaid, time()).unwrap();
+    society.update(&unsaid).unwrap();
     if crate::connect().dialect() != Dialect::Sqlite {
         society.sql("ALTER TABLE posts ALTER c SET DEFAULT 'later'");
     }
@@ -53,7 +50,7 @@ pub(crate) fn a_column_that_was_added_is_said_or_refused() {
     society.sql("UPDATE posts SET c = 'own'");
     let id = society.leave(1);
     let said = mapping("", "added = { c = \"'other'\" }\n");
-    society.engine.updates().record(&said, time()).unwrap();
+    society.update(&said).unwrap();
     assert!(society.reveal(1, id).is_complete());
     let own = society.numbers("SELECT COUNT(*) FROM posts WHERE c = 'own'");
     assert_eq!(own, [2]);
@@ -61,10 +58,10 @@ pub(crate) fn a_column_that_was_added_is_said_or_refused() {
     let mut society = self::society("VARCHAR(9)", &["'a'"], REMOVAL);
     let id = society.leave(1);
     society.sql("ALTER TABLE posts ADD c VARCHAR(9) DEFAULT 'filled'");
-    let refused = society.engine.updates().record(&mapping("", ""), time());
+    let refused = society.update(&mapping("", ""));
     assert!(is_wrong(&refused, "column c of posts"), "{refused:?}");
     let said = mapping("", "added = { c = \"default\" }\n");
-    society.engine.updates().record(&said, time()).unwrap();
+    society.update(&said).unwrap();
     assert!(society.reveal(1, id).is_complete());
     let filled = society.numbers("SELECT COUNT(*) FROM posts WHERE c = 'filled'");
     assert_eq!(filled, [2]);
@@ -82,10 +79,10 @@ pub(crate) fn a_copy_of_no_column_is_refused() {
             )
         };
         let wrong = Mapping::parse(&text("vv")).unwrap();
-        let refused = society.engine.updates().record(&wrong, time());
+        let refused = society.update(&wrong);
         assert!(is_wrong(&refused, "copies column vv"), "{refused:?}");
         let right = Mapping::parse(&text("v")).unwrap();
-        society.engine.updates().record(&right, time()).unwrap();
+        society.update(&right).unwrap();
         assert!(society.reveal(1, id).is_complete());
         let back = society.numbers("SELECT COUNT(*) FROM posts WHERE body = 'a'");
         assert_eq!(back, [2]);
@@ -117,14 +114,14 @@ pub(crate) fn names_without_quotes_are_folded() {
         let id = society.leave(1);
         society.sql(&format!("UPDATE posts SET v = {made}"));
         let update = mapping("", &format!("sql = {{ v = \"{said}\" }}\n"));
-        society.engine.updates().record(&update, time()).unwrap();
+        society.update(&update).unwrap();
         assert!(society.reveal(1, id).is_complete(), "{said}");
         assert_alike(&mut society, said);
     }
     let mut society = Society::of(&statements, &described, &[1]);
     society.leave(1);
     let wrong = mapping("", "sql = { v = \"\\\"only\\\"\" }\n");
-    let refused = society.engine.updates().record(&wrong, time());
+    let refused = society.update(&wrong);
     assert!(is_wrong(&refused, "there is no column only"), "{refused:?}");
 }
 
@@ -143,14 +140,14 @@ pub(crate) fn a_comparison_within_another_needs_brackets() {
         "- id < who + (NOT v = 'a') IN (1)",
     ] {
         let update = mapping("", &format!("where = \"{open}\"\n"));
-        let refused = society.engine.updates().record(&update, time());
+        let refused = society.update(&update);
         let is_named = matches!(&refused, Err(Error::Spec(SpecError { what, .. })) if what.contains("brackets"));
         assert!(is_named, "{open} {refused:?}");
     }
     let said =
         "where = \"NOT v = 'b' AND (v = 'a') = (id < who + 100) OR v IS NULL AND - id + 1 > 0\"\n";
     let update = mapping("", said);
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
     assert!(society.reveal(1, id).is_complete());
     society.assert_as_before("brackets");
 }
@@ -168,7 +165,7 @@ pub(crate) fn what_a_condition_leaves_alone_is_not_worked_out() {
     society.sql(&format!("UPDATE posts SET n = {made} WHERE v <> 'hello'"));
     let into = "sql = { n = \"v\" }\nwhere = \"v <> 'hello'\"\n[[update.into]]\ntable = \"posts\"\nrest = true\nadded = { n = \"NULL\" }\nwhere = \"v = 'hello'\"\n";
     let update = mapping("", into);
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
     assert!(society.reveal(1, id).is_complete());
     assert_alike(&mut society, "guarded");
     let numbers = society.numbers("SELECT COUNT(*) FROM posts WHERE n = 12.5");
@@ -185,19 +182,11 @@ pub(crate) fn a_mapping_in_the_place_of_another_keeps_its_types() {
     let id = society.leave(1);
     let said = |name| named(name, "", "sql = { v = \"v\" }\n");
     migrated(&mut society, between);
-    society
-        .engine
-        .updates()
-        .record(&said("one"), time())
-        .unwrap();
+    society.update(&said("one")).unwrap();
     migrated(&mut society, "VARCHAR(20)");
-    society
-        .engine
-        .updates()
-        .record(&said("two"), time())
-        .unwrap();
+    society.update(&said("two")).unwrap();
     let again = said("one");
-    society.engine.updates().replace(&again[0], time()).unwrap();
+    society.replace(&again).unwrap();
     assert!(society.reveal(1, id).is_complete());
     assert_alike(&mut society, between);
 }
@@ -209,14 +198,14 @@ pub(crate) fn double_quotes_and_comments_are_refused() {
     society.leave(1);
     for comment in ["id--1", "id -- 1", "id /* 1 */"] {
         let update = mapping("", &format!("sql = {{ v = \"{comment}\" }}\n"));
-        let refused = society.engine.updates().record(&update, time());
+        let refused = society.update(&update);
         assert!(
             matches!(refused, Err(Error::Spec(_))),
             "{comment} {refused:?}"
         );
     }
     let update = mapping("", "sql = { v = \"\\\"v\\\"\" }\n");
-    let refused = society.engine.updates().record(&update, time());
+    let refused = society.update(&update);
     if crate::connect().dialect() == Dialect::Mysql {
         assert!(is_wrong(&refused, "may mean two"), "{refused:?}");
     } else {
@@ -224,10 +213,7 @@ pub(crate) fn double_quotes_and_comments_are_refused() {
     }
     // The name of a table in other letters concerns no row.
     let text = "[[update]]\nname = \"T\"\ntable = \"POSTS\"\n[[update.into]]\ntable = \"posts\"\nrest = true\n";
-    let refused = society
-        .engine
-        .updates()
-        .record(&Mapping::parse(text).unwrap(), time());
+    let refused = society.update(&Mapping::parse(text).unwrap());
     assert!(is_wrong(&refused, "are of posts"), "{refused:?}");
 }
 
@@ -245,20 +231,13 @@ pub(crate) fn a_distance_from_utc_is_not_turned_round() {
         let more = format!("time_zone = \"{zone}\"\ndate_style = \"ISO, YMD\"\n");
         mapping(&more, "sql = { v = \"v\" }\n")
     };
-    let refused = society
-        .engine
-        .updates()
-        .record(&said("Nowhere/City"), time());
+    let refused = society.update(&said("Nowhere/City"));
     assert!(is_wrong(&refused, "<-05>+05"), "{refused:?}");
     for turned in ["-05:00", "+05:00", "05:30"] {
-        let refused = society.engine.updates().record(&said(turned), time());
+        let refused = society.update(&said(turned));
         assert!(is_wrong(&refused, "sign of POSIX"), "{refused:?}");
     }
-    society
-        .engine
-        .updates()
-        .record(&said("<-05>+05"), time())
-        .unwrap();
+    society.update(&said("<-05>+05")).unwrap();
     assert!(society.reveal(1, id).is_complete());
     assert_alike(&mut society, "zone");
 }
@@ -300,7 +279,7 @@ pub(crate) fn a_word_that_has_another_name_is_said_by_the_old_one() {
                 assert_eq!(reasons, [KeptReason::KindChanged], "{waiting:?}");
             }
             let update = named("words", "", said);
-            society.engine.updates().record(&update, time()).unwrap();
+            society.update(&update).unwrap();
             let revealed = society.reveal(1, id);
             assert!(revealed.is_complete(), "{steps} {said} {revealed:?}");
             assert_alike(&mut society, said);
@@ -311,7 +290,7 @@ pub(crate) fn a_word_that_has_another_name_is_said_by_the_old_one() {
     society.leave(1);
     society.sql(renamed[0]);
     let ordered = named("words", "", "where = \"v < 'b'\"\n");
-    let refused = society.engine.updates().record(&ordered, time());
+    let refused = society.update(&ordered);
     assert!(
         is_wrong(&refused, "orders the words of column v"),
         "{refused:?}"

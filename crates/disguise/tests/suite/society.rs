@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Progress,
-    Protection, References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Mapping,
+    Progress, Protection, References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile,
+    UpdateError, Value,
 };
 
 use super::forum::time;
@@ -158,6 +159,49 @@ impl Society {
             _ => -1,
         };
         rows.into_iter().flatten().map(number).collect()
+    }
+
+    /// Records updates. Where the engine asks for types that their migrations found, they had not
+    /// changed since somebody left: the advice of the message is followed to the letter.
+    pub(super) fn update(&mut self, updates: &[Mapping]) -> Result<(), Error> {
+        self.as_advised(updates, |engine, all| engine.updates().record(all, time()))
+    }
+
+    /// Puts an update in the place of the one of its name, with such types as well.
+    pub(super) fn replace(&mut self, update: &[Mapping]) -> Result<(), Error> {
+        self.as_advised(update, |engine, all| {
+            engine.updates().replace(&all[0], time())
+        })
+    }
+
+    fn as_advised(
+        &mut self,
+        updates: &[Mapping],
+        act: impl Fn(&mut Engine<Box<dyn Database>>, &[Mapping]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut said = serde_json::json!({ "update": updates });
+        loop {
+            let mappings = Mapping::parse(&said.to_string()).unwrap();
+            let refused = match act(&mut self.engine, &mappings) {
+                Err(Error::Update {
+                    name,
+                    source: UpdateError::Wrong(what),
+                }) => (name, what),
+                other => return other,
+            };
+            let (name, what) = refused;
+            let advice = what.split_once("as was = ");
+            let advice = advice.and_then(|(_, it)| it.split_once(" if they had not changed"));
+            let Some((was, _)) = advice else {
+                let source = UpdateError::Wrong(what);
+                return Err(Error::Update { name, source });
+            };
+            let was: toml::Table = toml::from_str(&format!("was = {was}")).unwrap();
+            let all = said["update"].as_array_mut().unwrap();
+            let own = all.iter_mut().find(|it| it["name"] == *name).unwrap();
+            assert!(own.get("was").is_none(), "{name} {what}");
+            own["was"] = serde_json::to_value(&was["was"]).unwrap();
+        }
     }
 
     pub(super) fn try_to_leave(

@@ -30,12 +30,12 @@ pub(crate) fn a_number_of_two_texts_needs_one_of_them_said() {
         }
         for alone in ["v", "\\\"v\\\"", "length(v)"] {
             let alone = mapping("", &format!("sql = {{ v = \"{alone}\" }}\n"));
-            let refused = society.engine.updates().record(&alone, time());
+            let refused = society.update(&alone);
             let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("may mean two"));
             assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
         }
         let said = mapping("", "sql = { v = \"(v)\" }\n");
-        society.engine.updates().record(&said, time()).unwrap();
+        society.update(&said).unwrap();
         assert!(society.reveal(1, id).is_complete(), "{kind}");
         assert_alike(&mut society, kind);
     }
@@ -54,9 +54,9 @@ pub(crate) fn a_time_that_an_update_made_needs_the_zone_said() {
     society.sql(&format!("ALTER TABLE posts {add}"));
     society.sql(&format!("UPDATE posts SET ts = {fill}"));
     let made = named("made", "time_zone = \"+00:00\"\n", "sql = { ts = \"v\" }\n");
-    society.engine.updates().record(&made, time()).unwrap();
+    society.update(&made).unwrap();
     let unsaid = named("later", "", "where = \"ts <> '2026-01-19 17:00:00'\"\n");
-    let refused = society.engine.updates().record(&unsaid, time());
+    let refused = society.update(&unsaid);
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("time_zone"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
 }
@@ -88,7 +88,7 @@ pub(crate) fn an_update_says_how_texts_are_made() {
             ""
         };
         let unsaid = mapping(zone, "sql = { v = \"v\" }\n");
-        let refused = society.engine.updates().record(&unsaid, time());
+        let refused = society.update(&unsaid);
         let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(key));
         assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
     }
@@ -105,7 +105,7 @@ pub(crate) fn an_update_says_how_texts_are_made() {
         society.sql("SET intervalstyle = 'postgres'");
         society.sql("SET extra_float_digits = 3");
         let unsaid = mapping("", "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&unsaid, time()).unwrap();
+        society.update(&unsaid).unwrap();
         let refused = society.try_to_return(1, id);
         assert!(
             matches!(refused, Err(Error::Update { .. })),
@@ -113,7 +113,7 @@ pub(crate) fn an_update_says_how_texts_are_made() {
         );
         let settings = "interval_style = \"sql_standard\"\nextra_float_digits = 0\n";
         let said = mapping(settings, "sql = { v = \"v\" }\n");
-        society.engine.updates().replace(&said[0], time()).unwrap();
+        society.replace(&said).unwrap();
         assert!(society.try_to_return(1, id).unwrap().is_complete());
         assert_alike(&mut society, kind);
     }
@@ -133,11 +133,8 @@ pub(crate) fn an_update_that_was_recorded_too_late_is_found() {
     migrated(&mut society, second);
     let said = "sql = { v = \"v\" }\n";
     let late = named("late", "", said);
-    society.engine.updates().record(&late, time()).unwrap();
-    let refused = society
-        .engine
-        .updates()
-        .record(&named("later", "", said), time());
+    society.update(&late).unwrap();
+    let refused = society.update(&named("later", "", said));
     let by_name = |error: &Error| matches!(error, Error::Update { name, source: UpdateError::Wrong(what) } if name == "later" && what.contains("update late made"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
 }
@@ -162,7 +159,7 @@ pub(crate) fn a_conversion_that_is_on_no_list_is_refused_by_name() {
         society.leave(1);
         migrated(&mut society, other);
         let said = mapping("", "sql = { v = \"v\" }\n");
-        let refused = society.engine.updates().record(&said, time());
+        let refused = society.update(&said);
         let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(told) && what.contains("by code"));
         assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
     }
@@ -183,7 +180,7 @@ pub(crate) fn types_of_rows_that_are_back_keep_no_update_away() {
     let id = society.leave(1);
     migrated(&mut society, last);
     let said = mapping("", "sql = { v = \"v\" }\n");
-    let recorded = society.engine.updates().record(&said, time());
+    let recorded = society.update(&said);
     assert!(recorded.is_ok(), "{recorded:?}");
     let revealed = society.reveal(1, id);
     assert!(revealed.is_complete(), "{revealed:?}");
@@ -244,7 +241,7 @@ pub(crate) fn what_a_setting_without_a_name_decides_is_refused() {
             society.sql("SET sql_mode = @mode");
         }
         let said = mapping(more, "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&said, time()).unwrap();
+        society.update(&said).unwrap();
         let refused = society.try_to_return(1, id);
         assert!(
             matches!(refused, Err(Error::Update { .. })),
@@ -272,7 +269,7 @@ pub(crate) fn an_update_reads_no_moment() {
         migrated(&mut society, other);
         let settings = "time_zone = \"UTC\"\ndate_style = \"ISO, YMD\"\n";
         let said = mapping(settings, "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&said, time()).unwrap();
+        society.update(&said).unwrap();
         let revealed = society.try_to_return(1, id);
         assert!(
             matches!(revealed, Err(Error::Update { .. })),
@@ -290,7 +287,7 @@ pub(crate) fn no_number_is_made_of_a_text_with_a_zero_byte() {
     let id = society.leave(1);
     migrated(&mut society, "INTEGER");
     let said = mapping("", "sql = { v = \"v\" }\n");
-    society.engine.updates().record(&said, time()).unwrap();
+    society.update(&said).unwrap();
     let revealed = society.try_to_return(1, id);
     assert!(
         matches!(revealed, Err(Error::Update { .. })),
@@ -315,10 +312,7 @@ pub(crate) fn a_refused_update_gives_the_reason() {
     };
     let mut society = society("TIMESTAMP NULL", &["'2026-01-05 10:00:00'"], REMOVAL);
     society.leave(1);
-    let recorded = society
-        .engine
-        .updates()
-        .record(&mapping(more, target), time());
+    let recorded = society.update(&mapping(more, target));
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(reason));
     assert!(recorded.as_ref().is_err_and(by_name), "{recorded:?}");
 }
@@ -370,7 +364,7 @@ pub(crate) fn what_is_found_of_types_with_settings_is_tried_under_them() {
         society.sql(&format!("UPDATE posts SET n = ({expression})"));
         let target = format!("sql = {{ n = \"{expression}\" }}\nadded = {{ w = \"NULL\" }}\n");
         let update = mapping("", &target);
-        society.engine.updates().record(&update, time()).unwrap();
+        society.update(&update).unwrap();
         let refused = society.try_to_return(1, id);
         let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));
         assert!(refused.as_ref().is_err_and(by_name), "{kind} {refused:?}");
@@ -388,7 +382,7 @@ pub(crate) fn a_moment_behind_many_marks_is_a_moment() {
     migrated(&mut society, "TIMESTAMPTZ USING v::timestamptz");
     let settings = "time_zone = \"UTC\"\ndate_style = \"ISO, YMD\"\n";
     let update = mapping(settings, "sql = { v = \"v\" }\n");
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
     let refused = society.try_to_return(1, id);
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("another time at each reading"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
@@ -408,7 +402,7 @@ pub(crate) fn spaces_beyond_the_bound_of_a_column_are_cut_as_it_cuts_them() {
         let id = society.leave(1);
         migrated(&mut society, kind);
         let update = mapping("", "sql = { v = \"v\" }\n");
-        society.engine.updates().record(&update, time()).unwrap();
+        society.update(&update).unwrap();
         let revealed = society.try_to_return(1, id).unwrap();
         assert!(revealed.is_complete(), "{kind} {revealed:?}");
         assert_alike(&mut society, kind);
@@ -424,7 +418,7 @@ pub(crate) fn a_number_with_a_fraction_is_no_member() {
     society.leave(1);
     migrated(&mut society, "ENUM('a','b','c')");
     let update = mapping("", "sql = { v = \"v\" }\n");
-    let refused = society.engine.updates().record(&update, time());
+    let refused = society.update(&update);
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("member of decimal"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
 }
@@ -443,15 +437,12 @@ pub(crate) fn an_empty_text_has_no_meaning_where_the_server_makes_null_of_it() {
         "sql = { w = \"coalesce(v, '')\" }\n",
         "values = { w = \"\" }\n",
     ] {
-        let refused = society
-            .engine
-            .updates()
-            .record(&mapping("", target), time());
+        let refused = society.update(&mapping("", target));
         assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");
     }
     society.sql("SET GLOBAL sql_mode = DEFAULT");
     let update = mapping("", "sql = { w = \"coalesce(v, '')\" }\n");
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
 }
 
 /// A truth became the digit 1 in a column of texts, where a statement stores the word.
@@ -467,7 +458,7 @@ pub(crate) fn a_truth_becomes_what_a_statement_makes_of_it() {
         society.sql(sql);
     }
     let update = mapping("", "values = { v = true }\n");
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
     assert!(society.reveal(1, id).is_complete());
     assert_alike(&mut society, "truth");
 }
@@ -488,7 +479,7 @@ pub(crate) fn texts_of_no_column_are_not_compared() {
         "coalesce(v, 'A') IN ('a', 'b')",
     ] {
         let update = mapping("", &format!("sql = {{ n = \"{compared}\" }}\n"));
-        let refused = society.engine.updates().record(&update, time());
+        let refused = society.update(&update);
         let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("collation of the connection"));
         assert!(
             refused.as_ref().is_err_and(by_name),
@@ -497,7 +488,7 @@ pub(crate) fn texts_of_no_column_are_not_compared() {
     }
     // A column may be called length; the function alone has two meanings.
     let update = mapping("", "sql = { n = \"length\" }\n");
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
 }
 
 /// A column was judged by the type of another one whose name differs in its case.
@@ -509,7 +500,7 @@ pub(crate) fn names_that_differ_in_case_are_two_columns() {
     society.sql("ALTER TABLE posts ADD \"V\" INTEGER, ADD n TEXT");
     let id = society.leave(1);
     let update = mapping("", "sql = { n = \"v\" }\n");
-    society.engine.updates().record(&update, time()).unwrap();
+    society.update(&update).unwrap();
     let refused = society.try_to_return(1, id);
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains("depends on settings"));
     assert!(refused.as_ref().is_err_and(by_name), "{refused:?}");

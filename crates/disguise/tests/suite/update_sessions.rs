@@ -9,7 +9,6 @@
 use probity_disguise::{Dialect, Error, UpdateError};
 
 use super::families::{REMOVAL, assert_alike, mapping, migrated, society};
-use super::forum::time;
 use super::society::Society;
 
 /// Targets of which the character set of the connection decides on `MariaDB`.
@@ -35,17 +34,13 @@ const OF_CONNECTION: [&str; 18] = [
 ];
 
 fn assert_refused(society: &mut Society, target: &str, why: &str) {
-    let mut updates = society.engine.updates();
-    let refused = updates.record(&mapping("", target), time());
+    let refused = society.update(&mapping("", target));
     let by_name = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(why));
     assert!(refused.as_ref().is_err_and(by_name), "{target} {refused:?}");
 }
 
 fn record(society: &mut Society, target: &str) {
-    let recorded = society
-        .engine
-        .updates()
-        .record(&mapping("", target), time());
+    let recorded = society.update(&mapping("", target));
     assert!(recorded.is_ok(), "{target} {recorded:?}");
 }
 

@@ -57,7 +57,7 @@ impl Twins {
     pub(super) fn record(&mut self, mapping: &str) {
         let mapping = format!("[[update]]\nname = \"some\"\ntable = \"posts\"\n{mapping}");
         let mappings = Mapping::parse(&mapping).unwrap();
-        let updates = self.society.engine.updates().record(&mappings, time());
+        let updates = self.society.update(&mappings);
         assert!(updates.is_ok(), "{mapping} {updates:?}");
     }
 
@@ -282,8 +282,7 @@ pub(crate) fn an_update_over_columns_of_unknown_types_is_refused_where_it_might_
             "[[update]]\nname = \"some\"\ntable = \"posts\"\n{here}where = \"score > 5\"\n"
         );
         let mapping = Mapping::parse(&mapping).unwrap();
-        let mut updates = twins.society.engine.updates();
-        updates.replace(&mapping[0], time()).unwrap();
+        twins.society.replace(&mapping).unwrap();
         let revealed = twins.reveal().unwrap();
         assert!(revealed.is_complete(), "{revealed:?}");
         twins.assert_alike("posts", "id % 1000");
@@ -343,7 +342,7 @@ pub(crate) fn an_update_is_tried_when_it_is_recorded() {
     ] {
         let mapping = format!("{here}where = \"{condition}\"\n").replace("some", condition);
         let mapping = Mapping::parse(&mapping).unwrap();
-        let recorded = twins.society.engine.updates().record(&mapping, time());
+        let recorded = twins.society.update(&mapping);
         let is_refused = matches!(&recorded, Err(Error::Update { name, .. }) if name == condition);
         assert_eq!(is_refused, !fits, "{recorded:?}");
         if fits {
@@ -369,7 +368,7 @@ pub(crate) fn a_constant_that_is_no_integer_is_said_as_an_expression() {
     };
     for constant in ["2.5", "-0.5", "1e3", "2.0", "9223372036854775808"] {
         let mapping = Mapping::parse(&said(constant)).unwrap();
-        let recorded = twins.society.engine.updates().record(&mapping, time());
+        let recorded = twins.society.update(&mapping);
         let refused = format!("{:?}", recorded.unwrap_err());
         assert!(
             refused.contains("write it as an expression"),

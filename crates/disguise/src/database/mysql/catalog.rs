@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use mysql::prelude::Queryable as _;
 
 use super::{Mysql, refused};
+use crate::database::declaration;
 use crate::database::value::Value;
 use crate::database::{
     Catalog, CatalogTable, Column, Database as _, DatabaseError, Dialect, ForeignKey, Matching,
@@ -191,7 +192,7 @@ impl Mysql {
                     nullable: nullable.to_string() == "YES",
                     has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
                     base: None,
-                    members: members(&declared.to_string()),
+                    members: declaration::members(&declared.to_string()),
                     collation: (!collation.is_null()).then(|| collation.to_string()),
                     times: Times::of_mariadb(&declared.to_string()),
                     structure: Structure::Single,
@@ -403,31 +404,4 @@ fn primary(unique: &[Vec<Value>]) -> Vec<Vec<Value>> {
         _ => None,
     };
     unique.iter().filter_map(of_primary).collect()
-}
-
-/// Returns the values of `enum('a','b')`.
-fn members(declared: &str) -> Vec<String> {
-    let inner = declared
-        .strip_prefix("enum(")
-        .and_then(|it| it.strip_suffix(')'));
-    let Some(inner) = inner else {
-        return Vec::new();
-    };
-    let (mut members, mut member, mut is_open) = (Vec::new(), String::new(), false);
-    let mut letters = inner.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\'' if is_open && letters.peek() == Some(&'\'') => {
-                member.extend(letters.next());
-            }
-            '\'' if is_open => {
-                members.push(std::mem::take(&mut member));
-                is_open = false;
-            }
-            '\'' => is_open = true,
-            _ if is_open => member.push(letter),
-            _ => {}
-        }
-    }
-    members
 }

@@ -1,71 +1,107 @@
-//! Columns whose type or collation is another one than hidden rows have, though no update says so: an expression that
-//! reads one would find what the former type makes of it.
+//! Columns of which nothing shows the type that a migration found: an expression that reads one would
+//! find what the type makes of it with which rows are hidden.
+
+use std::collections::BTreeMap;
 
 use super::Mapping;
 use super::question::Now;
-use super::typed::{Kind, Typed, Use};
+use super::typed::{Kind, Typed};
 use super::unsaid::before_migration;
 use crate::database::{Column, Dialect};
 use crate::error::Error;
 
+/// A column that an expression reads, with the type of hidden rows, and where its values are now.
+struct Untold<'r> {
+    then: &'r Column,
+    here: Option<(&'r str, &'r Column)>,
+}
+
 impl Mapping {
-    /// Refuses a mapping whose expressions read a column that it leaves as it is, and that has another type or collation
-    /// now than rows have that may be hidden: the migration found the column as it is, or as it was, which only the
-    /// order of two updates says. Of a column that is not there any more, or that is made anew, nothing is known.
-    pub(super) fn refuse_changed_types(
+    /// Refuses a mapping whose expressions read columns of which it does not say the types that the
+    /// migration found, unless their values are still, or again, in columns of the types with which rows
+    /// may be hidden. A column may have got another type before its migration, or by it, or behind it.
+    pub(super) fn refuse_untold_types(
         &self,
         dialect: Dialect,
         now: Now<'_>,
         rows: &[Typed],
     ) -> Result<(), Error> {
         let used = self.used();
+        let mut untold: BTreeMap<&String, Untold<'_>> = BTreeMap::new();
         for row in before_migration(now.catalog.get(&self.table), rows) {
             for (name, kind) in &row.kinds {
                 let Kind::Recorded(then) = kind else {
                     continue;
                 };
-                if let Some((table, live)) = self.left(now, (name, &used))
-                    && !then.reads_as(dialect, live)
-                    && !has_other_words(then, live)
-                {
-                    return Err(self.refusal(changed(&self.table, (name, then), (table, live))));
+                if !used.meets(name) || self.was.contains_key(name) {
+                    continue;
+                }
+                let here = self.here(now, name);
+                let shows = |(_, live): &(&str, &Column)| {
+                    then.reads_as(dialect, live) || has_other_words(then, live)
+                };
+                if here.is_empty() || !here.iter().all(shows) {
+                    let here = here.into_iter().find(|it| !shows(it));
+                    untold.insert(name, Untold { then, here });
                 }
             }
         }
-        Ok(())
+        if untold.is_empty() {
+            return Ok(());
+        }
+        Err(self.refusal(self.asks_for(dialect, &untold)))
     }
 
-    /// Returns the column of now, with its table, that has the values of a column which expressions read.
-    fn left<'n>(
-        &'n self,
-        now: Now<'n>,
-        (name, used): (&str, &Use),
-    ) -> Option<(&'n str, &'n Column)> {
-        if !used.meets(name) {
-            return None;
-        }
-        let mut found = self.into.iter().flat_map(|target| {
+    /// Returns the columns of now, with their tables, that have the values of one of its table, or else
+    /// the column that has its name.
+    fn here<'n>(&'n self, now: Now<'n>, name: &str) -> Vec<(&'n str, &'n Column)> {
+        let left = self.into.iter().flat_map(|target| {
             let columns = target.places_of(name);
             columns.map(move |column| (&*target.table, column))
         });
-        found.find_map(|(table, column)| Some((table, now.column(table, &column)?)))
+        let left = left.filter_map(|(table, column)| Some((table, now.column(table, &column)?)));
+        let mut here: Vec<_> = left.collect();
+        if here.is_empty() {
+            let live = now.column(&self.table, name);
+            here.extend(live.map(|it| (&*self.table, it)));
+        }
+        here
+    }
+
+    /// Returns the message about columns of which the update does not say the types.
+    fn asks_for(&self, dialect: Dialect, untold: &BTreeMap<&String, Untold<'_>>) -> String {
+        let of = &self.table;
+        let found = untold.iter().map(|(name, Untold { then, here })| {
+            let now = here.map_or_else(
+                || "is in no table now as it was".to_owned(),
+                |(table, it)| format!("is {} now in {table}", it.described(dialect)),
+            );
+            format!(
+                "{name} (was {} when rows were hidden, and {now})",
+                then.described(dialect)
+            )
+        });
+        let found: Vec<String> = found.collect();
+        let said = untold.iter().map(|(name, it)| {
+            let described = toml::Value::String(it.then.described(dialect));
+            format!("{} = {described}", key(name))
+        });
+        let said: Vec<String> = said.collect();
+        format!(
+            "reads columns of {of} of which nothing shows the types that the migration found: {}. Say them in the update, as was = {{ {} }} if they had not changed since, or with the types that they had right before the migration",
+            found.join(", "),
+            said.join(", ")
+        )
     }
 }
 
-fn changed(of: &str, (name, then): (&str, &Column), (table, live): (&str, &Column)) -> String {
-    let described = |it: &Column| {
-        let collation = it.collation.as_ref();
-        let collation =
-            collation.map_or_else(String::new, |it| format!(" with the collation {it}"));
-        format!("{}{collation}", it.declared)
-    };
-    format!(
-        "reads column {name} of {of}, which was {} when rows were hidden and is {} now in {table}, and no update says so. Where it was changed before this \
-         migration, record an update of {of} first, with rest = true and sql = {{ {name} = \"{name}\" }}; where it was changed after, put that one behind \
-         this one in the same file",
-        described(then),
-        described(live)
-    )
+/// Returns a name as a key of TOML.
+fn key(name: &str) -> String {
+    let is_bare = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    if !name.is_empty() && name.chars().all(is_bare) {
+        return name.to_owned();
+    }
+    toml::Value::String(name.to_owned()).to_string()
 }
 
 /// Returns whether an enumeration has other words. Where it orders them, it is refused by itself.

@@ -39,6 +39,7 @@ impl Recorded {
             name: mapping.name.clone(),
             mapping: Some(mapping.clone()),
             made,
+            was: Made::new(),
         }
     }
 
@@ -55,9 +56,25 @@ impl Recorded {
         }
     }
 
+    /// Notes the types that its migration found.
+    pub(crate) fn note_found(&mut self, found: Option<Arc<Shape>>) {
+        self.was = found.into_iter().map(|it| (it.table.clone(), it)).collect();
+    }
+
     /// Takes the types over that the columns had when the update was recorded in whose place this one
-    /// is.
+    /// is, and those that it found, if both say them by the same words.
     pub(crate) fn keep_types(&mut self, of: &Self) {
+        let said = |it: &Self, column: &str| Some(it.mapping.as_ref()?.was.get(column)?.clone());
+        let own = self.was.values().flat_map(|it| it.columns.values());
+        let found = own.map(|it| {
+            let is_same = said(self, &it.name) == said(of, &it.name);
+            let then = of.was.values().find_map(|of| of.columns.get(&it.name));
+            then.filter(|_| is_same).unwrap_or(it).clone()
+        });
+        let found: Vec<Column> = found.collect();
+        for (table, shape) in &mut self.was {
+            *shape = Arc::new(Shape::new(table, found.clone().into_iter()));
+        }
         for (table, shape) in &mut self.made {
             let Some(then) = of.made.get(table) else {
                 continue;

@@ -42,6 +42,9 @@ pub struct Mapping {
     /// Its `extra_float_digits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) extra_float_digits: Option<i8>,
+    /// The types that columns of the table had when the migration found them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) was: BTreeMap<String, String>,
     /// A row becomes one row for each of these whose condition it meets; none means that rows vanish.
     #[serde(default)]
     pub(crate) into: Vec<Target>,
@@ -150,6 +153,7 @@ impl Mapping {
             return Err(SpecError::new("an update", "has no name"));
         }
         Session::of(self).check()?;
+        self.check_found().map_err(wrong)?;
         for target in &self.into {
             let conditions = Some(&target.condition).filter(|it| !it.is_empty());
             let added = target.added.values().filter(|it| !is_left(it));
@@ -181,6 +185,11 @@ impl Mapping {
     /// Returns whether it says settings of the session that ran the migration.
     pub(super) const fn says_settings(&self) -> bool {
         self.time_zone.is_some() || self.date_style.is_some() || self.says_forms()
+    }
+
+    /// Returns whether it says types that the migration found.
+    pub(super) fn says_found(&self) -> bool {
+        !self.was.is_empty()
     }
 
     /// Returns whether it says columns that were added.
@@ -247,6 +256,7 @@ impl Mapping {
         row: &Typed,
     ) -> Result<Vec<(usize, Typed)>, UpdateError> {
         let mut out = Vec::new();
+        let row = &self.as_found(database, now, row)?;
         for (number, target) in self.into.iter().enumerate() {
             // A row that does not meet the condition may have values of which nothing can be made.
             let condition = self.sure_question(database, now, (target, row), Asks::Condition)?;

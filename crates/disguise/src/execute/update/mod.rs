@@ -5,6 +5,7 @@ mod anew;
 mod changed;
 mod conversion;
 mod doubt;
+mod found;
 mod made;
 mod mapping;
 mod numbers;
@@ -18,6 +19,8 @@ mod typed;
 mod typing;
 mod unsaid;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use self::made::Made;
@@ -25,6 +28,7 @@ use self::made::Made;
 pub use self::mapping::Mapping;
 pub(crate) use self::numbers::as_numbers;
 pub(crate) use self::records::Updates;
+use crate::database::shape::Shape;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -39,6 +43,8 @@ const LIST_VERSION_OF_TYPES: u32 = 3;
 
 /// The version of a list in which an update says columns that were added.
 const LIST_VERSION_OF_ADDED: u32 = 4;
+/// The version of a list in which an update says types that its migration found.
+const LIST_VERSION_OF_FOUND: u32 = 5;
 
 /// A row as it was when it was hidden.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +102,9 @@ pub(crate) struct Recorded {
     /// The types that the columns which it makes had when it was recorded.
     #[serde(default, skip_serializing_if = "Made::is_empty", with = "made")]
     made: Made,
+    /// The types that its migration found, as far as it says them.
+    #[serde(default, skip_serializing_if = "Made::is_empty", with = "made")]
+    was: Made,
 }
 
 impl Recorded {
@@ -105,6 +114,15 @@ impl Recorded {
             name: name.to_owned(),
             mapping: None,
             made: Made::new(),
+            was: Made::new(),
+        }
+    }
+
+    /// Returns a change of the types of columns that was not recorded by itself.
+    fn of_change(name: &str, found: &Arc<Shape>) -> Self {
+        Self {
+            made: Made::from([(found.table.clone(), Arc::clone(found))]),
+            ..Self::of_code(name)
         }
     }
 }
@@ -127,7 +145,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
         return Ok(Vec::new());
     };
     let list: List = serde_json::from_slice(text).map_err(|_form| Error::Forged)?;
-    if !(LIST_VERSION..=LIST_VERSION_OF_ADDED).contains(&list.version) {
+    if !(LIST_VERSION..=LIST_VERSION_OF_FOUND).contains(&list.version) {
         return Err(Error::Value {
             what: format!(
                 "the list of updates has the unknown version {}",
@@ -150,7 +168,9 @@ pub(crate) fn put(
 ) -> Result<(), Error> {
     let mut mappings = updates.iter().filter_map(|it| it.mapping.as_ref());
     let has_types = updates.iter().any(|it| !it.made.is_empty());
-    let version = if mappings.clone().any(Mapping::says_added) {
+    let version = if mappings.clone().any(Mapping::says_found) {
+        LIST_VERSION_OF_FOUND
+    } else if mappings.clone().any(Mapping::says_added) {
         LIST_VERSION_OF_ADDED
     } else if has_types || mappings.clone().any(Mapping::says_forms) {
         LIST_VERSION_OF_TYPES

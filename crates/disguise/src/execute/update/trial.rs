@@ -1,6 +1,8 @@
 //! Tries the expressions of a mapping when it is recorded, over rows of NULL of the types that hidden
 //! rows have: a wrong name or type is told of at once, and not to whoever returns.
 
+use std::sync::Arc;
+
 use super::question::Now;
 use super::session::Session;
 use super::typed::Typed;
@@ -27,20 +29,9 @@ impl Mapping {
         catalog: &Catalog,
         (before, later): (&[&Recorded], &[Recorded]),
     ) -> Result<Nulls, Error> {
-        let makes_some = |it: &&Recorded| {
-            let mapping = it.mapping.as_ref();
-            mapping.is_none_or(|it| it.into.iter().any(|into| into.table == self.table))
-        };
         let shapes = shape::all(database)?;
         self.refuse_other_letters(catalog, &shapes, before)?;
-        let is_behind = before.iter().any(makes_some);
-        let rows = if is_behind {
-            self.behind(catalog, shapes, before)
-        } else {
-            let shapes = shapes.into_iter();
-            let shapes = shapes.filter(|it| it.table == self.table);
-            shapes.map(nulls).collect()
-        };
+        let (rows, is_behind) = self.hidden_rows(catalog, shapes, before);
         // Of code nobody knows which columns it made.
         let nulls = if before.iter().all(|it| it.mapping.is_some()) {
             let later = later.get(1..).unwrap_or_default();
@@ -52,6 +43,44 @@ impl Mapping {
             self.refuse_expressions(database, (catalog, before, later), (rows, is_behind))?;
         }
         Ok(nulls)
+    }
+
+    /// Returns the columns of which it says the types that the migration found.
+    pub(crate) fn types_found(
+        &self,
+        database: &mut dyn TenantConnection,
+        catalog: &Catalog,
+        before: &[&Recorded],
+    ) -> Result<Option<Arc<Shape>>, Error> {
+        if !self.says_found() {
+            return Ok(None);
+        }
+        let shapes = shape::all(database)?;
+        let (rows, _) = self.hidden_rows(catalog, shapes, before);
+        self.found(database, &rows)
+    }
+
+    /// Returns rows of NULL of its table, of the types that hidden rows have, and whether updates
+    /// `before` may have made some.
+    fn hidden_rows(
+        &self,
+        catalog: &Catalog,
+        shapes: Vec<Shape>,
+        before: &[&Recorded],
+    ) -> (Vec<Typed>, bool) {
+        let makes_some = |it: &&Recorded| {
+            let mapping = it.mapping.as_ref();
+            mapping.is_none_or(|it| it.into.iter().any(|into| into.table == self.table))
+        };
+        let is_behind = before.iter().any(makes_some);
+        let rows = if is_behind {
+            self.behind(catalog, shapes, before)
+        } else {
+            let shapes = shapes.into_iter();
+            let shapes = shapes.filter(|it| it.table == self.table);
+            shapes.map(nulls).collect()
+        };
+        (rows, is_behind)
     }
 
     /// Refuses expressions that the database takes of none of these rows.
@@ -70,7 +99,16 @@ impl Mapping {
         Session::of(self).refuse_turned(dialect).map_err(named)?;
         self.refuse_other_reading(database)?;
         self.refuse_lost_type(now, before)?;
-        self.refuse_changed_types(dialect, now, &rows)?;
+        self.refuse_untold_types(dialect, now, &rows)?;
+        // Shapes stay when the rows that had them are back.
+        let (mut refused, mut found) = (None, Vec::new());
+        for row in &rows {
+            match apart(database, |database| self.as_found(database, now, row))? {
+                Ok(row) => found.push(row),
+                Err(source) => refused = Some(explained(dialect, source)),
+            }
+        }
+        let rows = found;
         // Of settings the rows of every shape depend.
         let mut makes_money = false;
         for row in &rows {
@@ -82,14 +120,12 @@ impl Mapping {
         if makes_money {
             self.refuse_money(database)?;
         }
-        // Shapes stay when the rows that had them are back.
-        let mut refused = None;
         for row in rows {
             let tried = if is_behind {
                 let mut questions = self.askable(database, now, &row).into_iter();
                 questions.try_for_each(|question| question.refuse_uncertain())
             } else {
-                self.tried_apart(database, now, &row)?
+                apart(database, |database| self.tried(database, now, &row))?
             };
             match tried {
                 Ok(()) => return Ok(()),
@@ -99,25 +135,11 @@ impl Mapping {
         refused.map_or(Ok(()), |source| Err(named(source)))
     }
 
-    /// Tries the expressions over a row of NULL, and leaves nothing of that.
-    fn tried_apart(
-        &self,
-        database: &mut dyn TenantConnection,
-        now: Now<'_>,
-        row: &Typed,
-    ) -> Result<Result<(), UpdateError>, Error> {
-        let doing = "trying an update";
-        database.execute(SAVEPOINT, &[]).doing(doing)?;
-        let tried = self.tried(database, now, row);
-        database.execute(BACK, &[]).doing(doing)?;
-        database.execute(RELEASE, &[]).doing(doing)?;
-        Ok(tried)
-    }
-
     /// Refuses to make a column anew of itself that an update `before` made with the type of now: that
     /// update was recorded after the next migration, and nothing says which type it led to.
     fn refuse_lost_type(&self, now: Now<'_>, before: &[&Recorded]) -> Result<(), Error> {
-        for column in self.into.iter().flat_map(|it| it.retyped(&self.table)) {
+        let retyped = self.into.iter().flat_map(|it| it.retyped(&self.table));
+        for column in retyped.filter(|it| !self.was.contains_key(*it)) {
             let makers = before.iter().rev();
             let mut makers = makers.filter_map(|it| Some((it, it.column(&self.table, column)?)));
             let Some((maker, then)) = makers.next() else {
@@ -126,7 +148,7 @@ impl Mapping {
             let live = now.column(&self.table, column);
             if live.is_some_and(|it| (&it.declared, &it.base) == (&then.declared, &then.base)) {
                 let what = format!(
-                    "makes column {column} of {} what update {} made of it: that was recorded when the column had the type of now, so that nothing says its type between the two; do what both do by one update by code",
+                    "makes column {column} of {} what update {} made of it: that was recorded when the column had the type of now, so that nothing says its type between the two; say it, as was = {{ {column} = \"text\" }}, or do what both do by one update by code",
                     self.table, maker.name
                 );
                 let source = UpdateError::Wrong(what);
@@ -157,6 +179,19 @@ impl Mapping {
         rows.retain(|it| it.row.table == self.table);
         rows
     }
+}
+
+/// Tries something over a row of NULL, and leaves nothing of that.
+fn apart<T>(
+    database: &mut dyn TenantConnection,
+    tried: impl FnOnce(&mut dyn TenantConnection) -> Result<T, UpdateError>,
+) -> Result<Result<T, UpdateError>, Error> {
+    let doing = "trying an update";
+    database.execute(SAVEPOINT, &[]).doing(doing)?;
+    let tried = tried(database);
+    database.execute(BACK, &[]).doing(doing)?;
+    database.execute(RELEASE, &[]).doing(doing)?;
+    Ok(tried)
 }
 
 /// Adds the reason that the database gave: the row was of NULL, so that the words have no value.
