@@ -25,10 +25,14 @@ impl<'a> Replay<'a> {
         // Credentials are under names that no reveal changes.
         let has_none = told.facts.bags == Some(0);
         let renames = |it: &LoggedOperation| {
+            // What another person does leaves the names of these records alone.
+            let is_of_another = it.subject.is_some() && told.subject.is_some();
+            let is_of_another = is_of_another && it.subject != told.subject;
             let is_reveal = it.reveals_rows();
-            it.action == "disguise.key"
+            let renames = it.action == "disguise.key"
                 || is_reveal && !(has_none && self.needs_no_reveal(it))
-                || it.action == "disguise.forget" && it.facts.links_kept
+                || it.action == "disguise.forget" && it.facts.links_kept;
+            renames && !is_of_another
         };
         if self.lacks_before(told, renames) {
             return Err(RENAMED.to_owned());

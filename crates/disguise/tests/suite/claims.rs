@@ -54,6 +54,7 @@ macro_rules! for_every_claim {
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_second_replay_hides_nobody_who_came_back
             who_came_back_is_not_hidden_by_a_replay
+            a_forgetting_waits_for_no_reveal_of_another_person
             what_a_backup_has_is_revealed_again
             a_disguise_after_a_reveal_hides_what_it_hid
             disguises_that_were_taken_back_whole_leave_nothing_to_do

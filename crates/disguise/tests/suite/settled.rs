@@ -149,6 +149,24 @@ pub(crate) fn disguises_that_were_taken_back_whole_leave_nothing_to_do() {
     }
 }
 
+/// A forgetting waited for the reveal of another person, which might have given its records other names: the next replay did
+/// it, and where nobody asked for that it was never done.
+pub(crate) fn a_forgetting_waits_for_no_reveal_of_another_person() {
+    let mut station = station();
+    let theirs = station.apply(GDPR_REMOVE, Some(1));
+    station.apply(BLANK, Some(2));
+    station.back_up();
+    assert!(station.forum.reveal(1, theirs.id).found);
+    station.forget(2, None);
+    station.restore();
+    let done = station.replayed();
+    assert_eq!(done[1].action, "disguise.forget", "{done:?}");
+    assert_eq!(done[1].outlook, Replayability::Done, "{done:?}");
+    assert!(why(&done[0]).contains("reveal it again"), "{done:?}");
+    assert!(station.forum.reveal(1, theirs.id).found);
+    assert_eq!(station.replayed(), []);
+}
+
 /// Another disguise in between met the rows of the first one, or lacked them: one of its person, of everybody, and of
 /// another person who shares rows. Each is made again in its order.
 pub(crate) fn a_disguise_that_others_met_is_made_again_in_its_order() {
