@@ -5,7 +5,6 @@
 
 use probity_disguise::{Dialect, Error, KeptReason, Mapping, SpecFile, UpdateError};
 
-use super::forum::time;
 use super::society::{Society, description};
 
 const TABLES: &str = "[tables.posts]\nowners = [\"who\"]\n";

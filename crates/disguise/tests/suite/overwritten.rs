@@ -4,7 +4,6 @@
 
 use probity_disguise::{DisguiseId, KeptReason, Mapping, Revealed};
 
-use super::forum::time;
 use super::society::{Society, description};
 
 const NULL: &str = "[[modify]]\ntable = \"t\"\ncolumn = \"v\"\nvalue = \"Null\"\n";

@@ -6,7 +6,6 @@
 use probity_disguise::{Dialect, Error, KeptReason, Mapping, SpecError, UpdateError};
 
 use super::families::{REMOVAL, STEPS, assert_alike, mapping, migrated, named, society};
-use super::forum::time;
 use super::society::{Society, description};
 
 fn is_wrong(refused: &Result<(), Error>, because: &str) -> bool {

@@ -5,7 +5,6 @@
 use probity_disguise::{Dialect, Error, UpdateError};
 
 use super::families::{REMOVAL, assert_alike, mapping, migrated, named, society};
-use super::forum::time;
 
 /// A number that its column shows with other digits came back as the text of `ALTER TABLE` where the migration had been an
 /// UPDATE, and the other way round.
@@ -179,8 +178,11 @@ pub(crate) fn types_of_rows_that_are_back_keep_no_update_away() {
     migrated(&mut society, next);
     let id = society.leave(1);
     migrated(&mut society, last);
-    let said = mapping("", "sql = { v = \"v\" }\n");
-    let recorded = society.update(&said);
+    let refused = society.update(&mapping("", "sql = { v = \"v\" }\n"));
+    let names_both = |error: &Error| matches!(error, Error::Update { source: UpdateError::Wrong(what), .. } if what.contains(" or ") && what.contains("as was"));
+    assert!(refused.as_ref().is_err_and(names_both), "{refused:?}");
+    let was = format!("was = {{ v = \"{next}\" }}\n");
+    let recorded = society.update(&mapping(&was, "sql = { v = \"v\" }\n"));
     assert!(recorded.is_ok(), "{recorded:?}");
     let revealed = society.reveal(1, id);
     assert!(revealed.is_complete(), "{revealed:?}");

@@ -4,7 +4,6 @@
 
 use probity_disguise::{Dialect, DisguiseId, Engine, Error, Mapping, Revealed, UpdateError};
 
-use super::forum::time;
 use super::society::{Society, description};
 
 /// A table of posts with more columns, of person 1 with the keys from 1 and of person 2 from 1001.

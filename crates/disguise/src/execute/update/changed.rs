@@ -1,7 +1,7 @@
 //! Columns of which nothing shows the type that a migration found: an expression that reads one would
 //! find what the type makes of it with which rows are hidden.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Mapping;
 use super::question::Now;
@@ -10,9 +10,10 @@ use super::unsaid::before_migration;
 use crate::database::{Column, Dialect};
 use crate::error::Error;
 
-/// A column that an expression reads, with the type of hidden rows, and where its values are now.
+/// A column that an expression reads, with the types of hidden rows, and where its values are now.
+#[derive(Default)]
 struct Untold<'r> {
-    then: &'r Column,
+    then: BTreeSet<String>,
     here: Option<(&'r str, &'r Column)>,
 }
 
@@ -41,8 +42,9 @@ impl Mapping {
                     then.reads_as(dialect, live) || has_other_words(then, live)
                 };
                 if here.is_empty() || !here.iter().all(shows) {
-                    let here = here.into_iter().find(|it| !shows(it));
-                    untold.insert(name, Untold { then, here });
+                    let untold = untold.entry(name).or_default();
+                    untold.then.insert(then.described(dialect));
+                    untold.here = here.into_iter().find(|it| !shows(it)).or(untold.here);
                 }
             }
         }
@@ -76,19 +78,24 @@ impl Mapping {
                 || "is in no table now as it was".to_owned(),
                 |(table, it)| format!("is {} now in {table}", it.described(dialect)),
             );
-            format!(
-                "{name} (was {} when rows were hidden, and {now})",
-                then.described(dialect)
-            )
+            let then: Vec<&str> = then.iter().map(String::as_str).collect();
+            let then = then.join(" or ");
+            format!("{name} (was {then} when rows were hidden, and {now})")
         });
         let found: Vec<String> = found.collect();
-        let said = untold.iter().map(|(name, it)| {
-            let described = toml::Value::String(it.then.described(dialect));
-            format!("{} = {described}", key(name))
+        let said = untold.iter().flat_map(|(name, it)| {
+            let one = it.then.first();
+            one.map(|it| format!("{} = {}", key(name), toml::Value::String(it.clone())))
         });
         let said: Vec<String> = said.collect();
+        let alone = untold.values().all(|it| it.then.len() == 1);
+        let or = if alone {
+            " if they had not changed since, or with"
+        } else {
+            ", by"
+        };
         format!(
-            "reads columns of {of} of which nothing shows the types that the migration found: {}. Say them in the update, as was = {{ {} }} if they had not changed since, or with the types that they had right before the migration",
+            "reads columns of {of} of which nothing shows the types that the migration found: {}. Say them in the update, as was = {{ {} }}{or} the types that they had right before the migration",
             found.join(", "),
             said.join(", ")
         )
