@@ -451,6 +451,64 @@ fn what_was_forgotten_of_an_original_is_not_done_to_its_repetition() {
     }
 }
 
+/// A reveal that its person does not repeat was listed by each replay for ever. An authority ends that, with the
+/// name that the replay prints, and the log says who did.
+#[test]
+fn what_a_replay_lists_is_dismissed_by_its_name() {
+    let place = prepared();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&[&apply[..], &["--log", "audit"]].concat(), 0)["id"].clone();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let reveal = [
+        "disguise",
+        "reveal",
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+    ];
+    let id = ["--id", id.as_str().unwrap(), "--log", "audit"];
+    place.run(&[&reveal[..], &id].concat(), 0);
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    let replay = ["disguise", "replay", "--log", "audit"];
+    let replay = [&replay[..], &["--spec", "leave.toml"]].concat();
+    let listed = place.json(&replay, 4);
+    let operation = listed["missed"][0]["operation"].as_str().unwrap();
+    let (said, _) = place.run(&replay, 4);
+    assert!(said.contains(&format!("(operation {operation})")), "{said}");
+    assert!(
+        said.contains("probity disguise dismiss OPERATION"),
+        "{said}"
+    );
+    let dismiss = |operation: &str, status| {
+        let decided = ["--actor", "the office", "--basis", "ticket 7"];
+        let dismiss = ["disguise", "dismiss", operation, "--spec", "leave.toml"];
+        let dismiss = [&dismiss[..], &["--log", "audit"], &decided].concat();
+        place.run(&dismiss, status)
+    };
+    let (_, stderr) = dismiss("0f1", 2);
+    assert!(stderr.contains("16 hexadecimal digits"), "{stderr}");
+    let (_, stderr) = dismiss(&"0f".repeat(8), 1);
+    assert!(stderr.contains("is not on the list"), "{stderr}");
+    assert!(stderr.contains("replay --dry-run"), "{stderr}");
+    let (said, _) = dismiss(operation, 0);
+    assert!(said.starts_with("1 operation dismissed"), "{said}");
+    assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
+    let (_, stderr) = dismiss(operation, 1);
+    assert!(stderr.contains("is not on the list"), "{stderr}");
+    let export = ["export", "audit", "--format", "jsonl"];
+    let export = [&export[..], &["--action", "disguise.dismiss"]].concat();
+    let (said, _) = place.run(&export, 0);
+    let entries: Vec<&str> = said.lines().filter(|it| it.contains("\"ok\"")).collect();
+    assert!(
+        entries.len() == 1 && entries[0].contains("the office") && entries[0].contains("ticket 7"),
+        "{said}"
+    );
+    // The person still comes back.
+    place.run(&[&reveal[..], &id].concat(), 0);
+    assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
+}
+
 /// That a replay notes the log which has operations of the database was tested in the library alone. The
 /// program refuses every log before, one of an empty log says that nothing makes it this database's, and
 /// after the replay of its own log that one is taken and another refused.

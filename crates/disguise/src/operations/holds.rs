@@ -38,7 +38,7 @@ impl<D: Database> Holds<'_, D> {
         };
         let asked = OperationRequest {
             user,
-            ..asked("disguise.hold", id, authority)
+            ..asked("disguise.hold", id.to_string(), authority)
         };
         self.transactions.operation(&asked, |open| {
             authority.check()?;
@@ -67,7 +67,7 @@ impl<D: Database> Holds<'_, D> {
     /// [`Error::NoSuchHold`], [`Error::Value`] when actor or basis cannot be recorded, [`Error::Database`],
     /// [`Error::Audit`].
     pub fn lift(&mut self, id: HoldId, authority: &Authority<'_>) -> Result<(), Error> {
-        let asked = asked("disguise.lift", id, authority);
+        let asked = asked("disguise.lift", id.to_string(), authority);
         self.transactions.operation(&asked, |open| {
             authority.check()?;
             hold::lift(&mut open.database, id)?;
@@ -88,7 +88,12 @@ impl<D: Database> Holds<'_, D> {
     }
 }
 
-fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> OperationRequest<'a> {
+/// Returns the request of an operation on `key` that an authority decides.
+pub(super) fn asked<'a>(
+    action: &'static str,
+    key: String,
+    authority: &Authority<'a>,
+) -> OperationRequest<'a> {
     // An authority that cannot be recorded is refused, and must not keep the refusal from being
     // recorded.
     let fits = authority.check().is_ok();
@@ -96,6 +101,6 @@ fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> Ope
     OperationRequest {
         actor: said(authority.actor),
         basis: said(authority.basis),
-        ..OperationRequest::new(action, id.to_string(), None, authority.time)
+        ..OperationRequest::new(action, key, None, authority.time)
     }
 }

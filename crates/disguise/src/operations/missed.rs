@@ -6,6 +6,7 @@ use probity_format::Timestamp;
 
 use super::decay::note_state;
 use super::disguiser::Disguiser;
+use super::missing_operation::{MissingOperation, Replayability};
 use super::options::Options;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
@@ -45,74 +46,6 @@ pub struct ReplayRequest<'a> {
     pub parameters: BTreeMap<String, Value>,
     /// The time of the entries.
     pub time: Timestamp,
-}
-
-/// An operation that the database has missed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MissingOperation {
-    /// The action of its entry.
-    pub action: String,
-    /// The disguise or hold that it was about.
-    pub key: String,
-    /// The time at which it was done.
-    pub time: Timestamp,
-    /// The prospect of doing it again.
-    pub outlook: Replayability,
-}
-
-impl MissingOperation {
-    fn of(told: &LoggedOperation, outlook: Replayability) -> Self {
-        Self {
-            action: told.action.clone(),
-            key: told.key.clone(),
-            time: told.time,
-            outlook,
-        }
-    }
-}
-
-/// The prospect, or the outcome, of doing a missing operation again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Replayability {
-    /// No obstacle is known; only doing it again can tell for certain.
-    Possible,
-    /// The operation was done again.
-    Done,
-    /// Nothing is left to do: its person took it back whole since.
-    TakenBack,
-    /// Nothing is left to do: it was cut off before its commit, and the same was asked for again.
-    AskedAgain,
-    /// The operation was done again, and hid other rows than then.
-    Otherwise(String),
-    /// The operation cannot be done again, for this reason.
-    Not(String),
-}
-
-impl Replayability {
-    /// Returns one or two words for it.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Possible => "possible",
-            Self::Done | Self::Otherwise(_) => "done",
-            Self::TakenBack => "taken back",
-            Self::AskedAgain => "asked for again",
-            Self::Not(_) => "not done",
-        }
-    }
-
-    /// Returns the reason why it cannot be done again, or how it was done otherwise than then, if there is one.
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Not(why) | Self::Otherwise(why) => Some(why),
-            Self::Possible | Self::Done | Self::TakenBack | Self::AskedAgain => None,
-        }
-    }
-
-    const fn is_left(&self) -> bool {
-        matches!(self, Self::Not(_))
-    }
 }
 
 /// Returns whether the log tells of anything in the database with these names.
@@ -165,6 +98,10 @@ impl<D: Database> Missed<'_, D> {
             let mut ground = Ground::of(&mut open.database, people, &replay.changed, users)?;
             let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
             for told in &replay.missing {
+                if replay.is_dismissed(told) {
+                    all.push(None);
+                    continue;
+                }
                 let outlook = match replay.deed(told) {
                     Ok(_) if replay.waits(told, &undone) => {
                         Replayability::Not(waits_for(told).to_owned())
@@ -181,7 +118,7 @@ impl<D: Database> Missed<'_, D> {
                 if outlook.is_left() {
                     undone.insert(told.id);
                 }
-                all.push(outlook);
+                all.push(Some(outlook));
             }
             Ok(all_missed(&replay, all))
         })
@@ -265,6 +202,10 @@ impl<D: Database> Missed<'_, D> {
         }
         let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
         for told in &replay.missing {
+            if replay.is_dismissed(told) {
+                all.push(None);
+                continue;
+            }
             let outlook = match replay.deed(told) {
                 Err(why) => Replayability::Not(why),
                 Ok(_) if replay.waits(told, &undone) => {
@@ -275,7 +216,7 @@ impl<D: Database> Missed<'_, D> {
             if outlook.is_left() {
                 undone.insert(told.id);
             }
-            all.push(outlook);
+            all.push(Some(outlook));
         }
         Ok(all_missed(&replay, all))
     }
@@ -562,11 +503,14 @@ fn give_key(
     registry::register_anew(database, &known, vec![registration])
 }
 
-/// Returns what was missed, without what is settled by an operation after it that is done.
-fn all_missed(replay: &Replay<'_>, outlooks: Vec<Replayability>) -> Vec<MissingOperation> {
+/// Returns what was missed, without what is settled by an operation after it that is done. What has no outlook was
+/// dismissed.
+fn all_missed(replay: &Replay<'_>, outlooks: Vec<Option<Replayability>>) -> Vec<MissingOperation> {
     let mut all = Vec::with_capacity(outlooks.len());
     let mut done: Vec<&LoggedOperation> = Vec::new();
-    for (told, outlook) in replay.missing.iter().zip(outlooks).rev() {
+    let missing = replay.missing.iter().zip(outlooks);
+    let listed = missing.filter_map(|(told, outlook)| Some((told, outlook?)));
+    for (told, outlook) in listed.rev() {
         let is_settled = done.iter().any(|it| Replay::is_settled(told, it));
         if !outlook.is_left() {
             done.push(told);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::accounts;
+use super::dismissal::{OTHER_VALUES, WITHOUT_SPECIFICATION};
 use super::missed::ReplayRequest;
 use super::replay_action::{Ends, ReplayAction};
 use super::replay_begun::FateOfBegun;
@@ -29,8 +30,6 @@ use crate::transaction::record_names::{self, RecordNames};
 use crate::transaction::scheduled;
 use crate::transaction::settled::Settled;
 use crate::transaction::transactions::Transactions;
-
-const REKEYED: &str = "the key of the registration that it ended took the place of another one, which may be registered here: unregister the account again, if it is deleted";
 
 const OF_NOBODY: &str = "the id of its person means nobody where rows say whose they are, so that it would reach none of them: give the account another id, and do it again";
 
@@ -71,6 +70,8 @@ pub(super) struct Replay<'a> {
     pub(super) missing: Vec<LoggedOperation>,
     /// Those that leave nothing to do; they are neither present nor missing.
     pub(super) settled: Vec<Settled<'a>>,
+    /// Those of the missing ones that somebody dismissed here.
+    pub(super) dismissed: BTreeSet<OperationId>,
     pub(super) remade: Remade<'a>,
     /// The tables whose rows name several people.
     pub(super) shared_tables: BTreeSet<String>,
@@ -119,6 +120,7 @@ impl<'a> Replay<'a> {
             done,
             mut missing,
             settled,
+            dismissed,
         } = history(database, &names, request.told, &there.all, &shared_tables)?;
         let (strange, out_of_order) = (strangers(&done), out_of_order(&done));
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
@@ -157,6 +159,7 @@ impl<'a> Replay<'a> {
             },
             missing,
             settled,
+            dismissed,
             people,
             there,
             has_log,
@@ -238,6 +241,7 @@ impl<'a> Replay<'a> {
     pub(super) fn is_not_to_be_made(&self, told: &LoggedOperation) -> bool {
         let is_begun = told.action == "disguise.begin";
         told.unread.is_some()
+            || self.is_dismissed(told)
             || self.strange.contains(&told.id)
             || self.out_of_order.contains(&told.id)
             || self.meeting_more.contains(&told.id)
@@ -451,7 +455,7 @@ impl<'a> Replay<'a> {
         };
         let Some(spec) = self.specs.get(specification) else {
             return Err(format!(
-                "its specification is not given: the one with SHA-256 {specification}"
+                "{WITHOUT_SPECIFICATION}: the one with SHA-256 {specification}"
             ));
         };
         if facts.over {
@@ -473,7 +477,7 @@ impl<'a> Replay<'a> {
         if let Some(expected) = &facts.parameters {
             request.parameters.clone_from(&self.request.parameters);
             if operation::parameters(&self.salt, &request) != *expected {
-                return Err("the values of its parameters are not given, or are others".to_owned());
+                return Err(OTHER_VALUES.to_owned());
             }
         }
         Ok(request)
@@ -563,22 +567,6 @@ impl<'a> Replay<'a> {
             }
         }
         lacks
-    }
-
-    /// Finds by the key whose registration ends: the account is there again, or was not in the users
-    /// table at all. An entry without a key ended no registration, but marks of disguises in
-    /// chunks: they count for no newcomer, here or there.
-    fn unregister(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-        let Some(key) = told.public_key() else {
-            return Ok(ReplayAction::Nothing);
-        };
-        let gave = |it: &LoggedOperation| {
-            it.action == "disguise.key" && it.facts.public_key == told.facts.public_key
-        };
-        if self.lacks_before(told, gave) {
-            return Err(REKEYED.to_owned());
-        }
-        Ok(ReplayAction::Unregister(key, self.ends(told, None)?))
     }
 }
 

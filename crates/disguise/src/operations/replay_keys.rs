@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::replay_action::{Leaver, ReplayAction};
+use super::replay_decision::Replay;
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -18,6 +19,7 @@ const TAKEN: &str = "another key is registered under this id by now, and stays: 
 const CHANGED: &str = "this database has missed that its person changed the key or the password, so that they may have nothing left that opens what would be hidden: apply it again once they have changed it again";
 const CHANGED_BY_SOMEBODY: &str = "this database has missed that somebody changed their key or password, who may have nothing left that opens what would be hidden: apply it again once they have changed it again";
 const CHANGED_SINCE: &str = "its person changed the key or the password since, and this database does not have what opens it now: register the person again";
+const REKEYED: &str = "the key of the registration that it ended took the place of another one, which may be registered here: unregister the account again, if it is deleted";
 
 /// Keys of which the database has missed that their people replaced them, or what wraps them.
 #[derive(Default)]
@@ -159,5 +161,23 @@ impl<'a> Keys<'a> {
             return Err(CHANGED.to_owned());
         }
         Ok(())
+    }
+}
+
+impl<'a> Replay<'a> {
+    /// Finds by the key whose registration ends: the account is there again, or was not in the users
+    /// table at all. An entry without a key ended no registration, but marks of disguises in
+    /// chunks: they count for no newcomer, here or there.
+    pub(super) fn unregister(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let Some(key) = told.public_key() else {
+            return Ok(ReplayAction::Nothing);
+        };
+        let gave = |it: &LoggedOperation| {
+            it.action == "disguise.key" && it.facts.public_key == told.facts.public_key
+        };
+        if self.lacks_before(told, gave) {
+            return Err(REKEYED.to_owned());
+        }
+        Ok(ReplayAction::Unregister(key, self.ends(told, None)?))
     }
 }

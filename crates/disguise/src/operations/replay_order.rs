@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::missed::Replayability;
+use super::missing_operation::Replayability;
 use super::replay_decision::Replay;
 use super::replay_forget::is_making;
 use crate::records::name::digits;

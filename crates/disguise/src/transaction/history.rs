@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::line::Order;
 use super::lineage::Lineage;
-use super::operation::{CommitOutcome, LoggedOperation, OperationId, REPLAY};
+use super::operation::{CommitOutcome, DISMISS, LoggedOperation, OperationId, REPLAY};
 use super::overtaken::{Replayed, Since};
 use super::settled::{Own, Settled, Settling};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::records::name::undigits;
 use crate::records::tables::OPERATIONS;
 use crate::statements::table::select_keys;
 
@@ -33,6 +34,8 @@ pub(crate) struct History<'a> {
     pub(crate) missing: Vec<LoggedOperation>,
     /// Those that leave nothing to do; they are in neither list.
     pub(crate) settled: Vec<Settled<'a>>,
+    /// Those of the missing ones of which this database has a dismissal.
+    pub(crate) dismissed: BTreeSet<OperationId>,
 }
 
 /// Returns those of `told` that were done in this database. Missing are those that it does not
@@ -108,8 +111,11 @@ pub(crate) fn lacked_by_tenants<'a>(
     }
     let lacks = |mut own: Vec<Own<'a>>| {
         take_settled(&mut own, &order, shared);
-        let missing = compared(&own, &BTreeSet::new()).missing;
-        missing.iter().filter(|it| it.leaves_to_do()).count()
+        let History {
+            missing, dismissed, ..
+        } = compared(&own, &BTreeSet::new());
+        let listed = missing.iter().filter(|it| !dismissed.contains(&it.id));
+        listed.filter(|it| it.leaves_to_do()).count()
     };
     tenants.into_values().map(lacks).sum()
 }
@@ -210,7 +216,17 @@ fn compared<'a>(own: &[Own<'a>], there: &BTreeSet<String>) -> History<'a> {
         done,
         missing,
         settled: Vec::new(),
+        dismissed: dismissed(own),
     }
+}
+
+/// Returns the operations of which the database has a dismissal.
+fn dismissed(own: &[Own<'_>]) -> BTreeSet<OperationId> {
+    let known = own.iter().filter(|(_, known)| *known == Some(true));
+    let dismissals = known.filter(|(it, _)| it.it.action == DISMISS);
+    dismissals
+        .filter_map(|(it, _)| undigits(&it.it.key))
+        .collect()
 }
 
 /// The disguises that this database has, and those that others carried through, by their ids.

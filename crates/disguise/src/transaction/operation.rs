@@ -39,6 +39,9 @@ const UNKNOWN: &str = "unknown";
 /// The action of what a replay did again.
 pub(crate) const REPLAY: &str = "disguise.replay";
 
+/// The action of what somebody does not want to be done again.
+pub(crate) const DISMISS: &str = "disguise.dismiss";
+
 /// The random id of an operation.
 pub(crate) type OperationId = [u8; ID_BYTES];
 
@@ -239,7 +242,7 @@ impl LoggedOperation {
     /// Returns whether something may be left to do where it was missed: replays did what others tell of, and
     /// what was only read leaves nothing.
     pub(crate) fn leaves_to_do(&self) -> bool {
-        !matches!(&*self.action, REPLAY | "disguise.export")
+        !matches!(&*self.action, REPLAY | DISMISS | "disguise.export")
     }
 
     /// Returns whether it is a replay that did `it` again.

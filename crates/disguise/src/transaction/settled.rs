@@ -30,8 +30,9 @@ pub(crate) enum SettledBy {
 }
 
 /// The actions between a disguise and its reveal that have no part in what either changes.
-const APART: [&str; 9] = [
+const APART: [&str; 10] = [
     "disguise.begin-log",
+    "disguise.dismiss",
     "disguise.expire",
     "disguise.export",
     "disguise.hold",

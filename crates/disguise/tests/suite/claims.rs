@@ -53,6 +53,9 @@ macro_rules! for_every_claim {
             a_reveal_that_found_nothing_keeps_nothing_from_being_done_again
             a_reveal_before_its_disguise_is_made_again_leaves_the_reveal_to_do
             a_second_replay_hides_nobody_who_came_back
+            what_nobody_wants_any_more_is_dismissed
+            what_can_be_done_is_not_dismissed
+            a_dismissed_disguise_keeps_no_later_one_waiting
             who_came_back_is_not_hidden_by_a_replay
             a_forgetting_waits_for_no_reveal_of_another_person
             what_a_backup_has_is_revealed_again

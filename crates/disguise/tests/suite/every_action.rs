@@ -77,6 +77,21 @@ impl Station {
         self.forum.engine.holds().lift(id, &court()).unwrap();
     }
 
+    /// A reveal that its person does not repeat, which is dismissed.
+    fn dismisses(&mut self) {
+        let gone = self.apply(BLANK, Some(2));
+        self.back_up();
+        self.forum.reveal(2, gone.id);
+        self.restore();
+        let listed = self.replay(&[edna(BLANK)], &[]);
+        let names: Vec<String> = listed
+            .iter()
+            .filter_map(|it| it.operation.clone())
+            .collect();
+        self.dismiss(&[edna(BLANK)], &names, &court()).unwrap();
+        assert!(self.forum.reveal(2, gone.id).is_complete());
+    }
+
     /// Disguises of every kind, what ends them, and what is done with their records.
     fn disguises(&mut self) {
         let (blank, due) = (edna(BLANK), later(30));
@@ -173,6 +188,7 @@ pub(crate) fn a_replay_reads_the_entries_of_every_action() {
     let mut station = station();
     station.begins_anew();
     station.holds();
+    station.dismisses();
     station.disguises();
     station.people();
     let mut expected = BTreeSet::new();

@@ -96,6 +96,9 @@ struct MissedForm {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     key: String,
+    /// The name of the operation, by which `probity disguise dismiss` ends it on the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<String>,
     /// When it was done.
     time: String,
     /// The outlook: possible, done, taken back, asked for again, or not done.
@@ -112,6 +115,7 @@ impl From<MissingOperation> for MissedForm {
             reason: missed.outlook.reason().map(str::to_owned),
             action: missed.action,
             key: missed.key,
+            operation: missed.operation,
             time: format_time(missed.time),
         }
     }

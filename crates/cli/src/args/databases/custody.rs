@@ -20,7 +20,7 @@ pub struct HeldChoice {
     pub id: Option<DisguiseId>,
 }
 
-/// The authority for a hold; both parts are recorded as they are written.
+/// The authority for a decision; both parts are recorded as they are written.
 #[derive(ClapArgs)]
 pub struct AuthorityChoice {
     /// The decider: an office or an officer, never the person whose data it is
@@ -29,7 +29,7 @@ pub struct AuthorityChoice {
     /// Legal basis or file number
     #[arg(long, value_name = "WHY")]
     pub basis: String,
-    /// Purpose of the hold
+    /// Purpose of the decision
     #[arg(long, value_name = "WHAT")]
     pub purpose: Option<String>,
 }
@@ -314,4 +314,45 @@ pub struct Replay {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Ends missed operations on the list of replay that nobody wants done again, and records who decided so.
+///
+/// Nothing is done or undone, and what depends on them is decided as before. An earlier backup of the database lists them again.
+/// Take the names from replay, which prints them behind each reason, and give the specifications and values that replay is given.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise dismiss --db sqlite:app.db --log audit --spec leave.toml \\
+      --actor 'data protection office' --basis 'ticket 4711' \\
+      3f0c2d31f4a5b697")]
+pub struct Dismiss {
+    /// Operation, as replay names it
+    #[arg(required = true, value_name = "OPERATION", value_parser = parse_operation)]
+    pub operations: Vec<String>,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Specification that was applied, as it was then; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub spec: Vec<PathBuf>,
+    /// Value of a parameter of the specifications; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
+    /// The authority that decides.
+    #[command(flatten)]
+    pub authority: AuthorityChoice,
+    /// The log to read the operations from, which takes the entries too.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_operation(text: &str) -> Result<String, String> {
+    let is_name = text.len() == 16 && text.chars().all(|it| it.is_ascii_hexdigit());
+    if is_name {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err("an operation has 16 hexadecimal digits, as replay prints them".to_owned())
 }

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Share, Suite};
 
 use super::custody::{
-    BeginLog, Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Separate, Span, Sweep,
+    BeginLog, Cancel, Decay, Dismiss, Hold, Holds, Lift, Replay, Scheduled, Separate, Span, Sweep,
     parse_span,
 };
 use super::entry::EntryChoice;
@@ -64,6 +64,7 @@ pub enum DisguiseCommand {
     Sweep(Sweep),
     Decay(Decay),
     Replay(Replay),
+    Dismiss(Dismiss),
     Separate(Separate),
     BeginLog(BeginLog),
     Update(Update),

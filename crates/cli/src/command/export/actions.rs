@@ -11,15 +11,17 @@ use crate::failure::Failure;
 use crate::output::note;
 
 /// The actions of entries that this program writes. An application may use any other word.
-const OWN: [&str; 44] = [
+const OWN: [&str; 47] = [
     "administer",
     "authenticate",
     "create",
     "delete",
     "disguise.apply",
     "disguise.begin",
+    "disguise.begin-log",
     "disguise.cancel",
     "disguise.decay",
+    "disguise.dismiss",
     "disguise.expire",
     "disguise.export",
     "disguise.forget",
@@ -32,6 +34,7 @@ const OWN: [&str; 44] = [
     "disguise.replay",
     "disguise.reveal",
     "disguise.schedule",
+    "disguise.separate",
     "disguise.speaks-for",
     "disguise.subject-name",
     "disguise.unregister",

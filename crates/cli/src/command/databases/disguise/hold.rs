@@ -34,7 +34,7 @@ struct HoldForms<'a> {
     holds: Vec<HoldForm<'a>>,
 }
 
-fn authority(said: &AuthorityChoice) -> Authority<'_> {
+pub(super) fn authority(said: &AuthorityChoice) -> Authority<'_> {
     Authority {
         actor: &said.actor,
         basis: &said.basis,
@@ -43,7 +43,7 @@ fn authority(said: &AuthorityChoice) -> Authority<'_> {
 }
 
 /// Returns the entry's log, and its attribution without actor and basis, which the authority gives.
-fn entry(log: &LogChoice, said: &AuthorityChoice) -> EntryChoice {
+pub(super) fn entry(log: &LogChoice, said: &AuthorityChoice) -> EntryChoice {
     let attribution = Attribution {
         purpose: said.purpose.clone(),
         ..Attribution::default()

@@ -5,6 +5,7 @@ mod change;
 mod chunk;
 mod credential;
 mod decay;
+mod dismiss;
 mod export;
 mod hold;
 mod look;
@@ -61,6 +62,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
         DisguiseCommand::Decay(args) => decay::decay(args, environment),
         DisguiseCommand::Replay(args) => replay::replay(args, environment),
+        DisguiseCommand::Dismiss(args) => dismiss::dismiss(args, environment),
         DisguiseCommand::Separate(args) => separate::separate(args, environment),
         DisguiseCommand::BeginLog(args) => separate::begin_log(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
@@ -87,6 +89,7 @@ pub(crate) const fn log_of(command: &DisguiseCommand) -> Option<&LogChoice> {
         DisguiseCommand::Sweep(args) => &args.entry.log,
         DisguiseCommand::Decay(args) => &args.entry.log,
         DisguiseCommand::Replay(args) => &args.entry.log,
+        DisguiseCommand::Dismiss(args) => &args.log,
         DisguiseCommand::Separate(args) => &args.entry.log,
         DisguiseCommand::BeginLog(args) => &args.entry.log,
         DisguiseCommand::Update(args) => &args.entry.log,

@@ -1,6 +1,6 @@
 //! `replay`: repeats what a restored backup has missed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use probity_disguise::{
     Engine, Error, LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec, SpecFile,
@@ -13,7 +13,7 @@ use super::change::{print_entry, recorded};
 use super::look::parameters;
 use super::recorder::{LogEnd, Recorded, Recorder};
 use super::{AnyEngine, at_share, of_tenant, open, read, refused};
-use crate::args::Replay;
+use crate::args::{DatabaseChoice, LogChoice, Replay};
 use crate::command::copies::{reading_places, warn_of_none};
 use crate::command::databases::subject_key;
 use crate::command::open_reader;
@@ -47,9 +47,12 @@ struct ReplayedForm<'a> {
     entry: Option<Recorded>,
 }
 
+/// The outlook of what a replay cannot do.
+const NOT_DONE: &str = "not done";
+
 /// The operations of the log.
-struct Told {
-    operations: Vec<LoggedOperation>,
+pub(super) struct Told {
+    pub(super) operations: Vec<LoggedOperation>,
     lost: Vec<LostForm>,
 }
 
@@ -57,6 +60,9 @@ struct Told {
 struct MissedForm<'a> {
     action: &'a str,
     key: &'a str,
+    /// The name of the operation, by which it can be dismissed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'a str>,
     time: String,
     outlook: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,29 +70,9 @@ struct MissedForm<'a> {
 }
 
 pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
-    let Some(dir) = args.entry.log.log.as_deref() else {
-        return Err(Failure::usage("nothing says what was done")
-            .remedy("name the log of this database with --log DIR"));
-    };
-    let mut engine = opened(args, environment)?;
+    let (mut engine, told) = opened_with_log(&args.database, &args.entry.log, environment)?;
     at_share(&mut engine, args.pace.share);
-    engine.set_subject_key(subject_key(
-        dir,
-        args.entry.log.key.as_deref(),
-        environment,
-    )?);
-    // The whole log is read first: an operation left out of it would look as if it had never been.
-    let told = told(args, dir, environment).map_err(|failure| match failure.status() {
-        Status::Broken => failure.remedy(format!(
-            "nothing was done again; see what is damaged with: probity verify {}",
-            dir.display()
-        )),
-        _ => failure,
-    })?;
-    let mut specs: Vec<Spec> = Vec::new();
-    for path in &args.spec {
-        specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
-    }
+    let specs = specifications(&args.spec)?;
     let request = ReplayRequest {
         told: &told.operations,
         specs: &specs,
@@ -123,6 +109,38 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     })
 }
 
+/// Opens the database, and reads the operations of its log. The whole log is read first: an operation left
+/// out of it would look as if it had never been.
+pub(super) fn opened_with_log(
+    database: &DatabaseChoice,
+    log: &LogChoice,
+    environment: &Environment,
+) -> Result<(AnyEngine, Told), Failure> {
+    let Some(dir) = log.log.as_deref() else {
+        return Err(Failure::usage("nothing says what was done")
+            .remedy("name the log of this database with --log DIR"));
+    };
+    let mut engine = opened(database, environment)?;
+    engine.set_subject_key(subject_key(dir, log.key.as_deref(), environment)?);
+    let told = told(log, dir, environment).map_err(|failure| match failure.status() {
+        Status::Broken => failure.remedy(format!(
+            "nothing was done again; see what is damaged with: probity verify {}",
+            dir.display()
+        )),
+        _ => failure,
+    })?;
+    Ok((engine, told))
+}
+
+/// Reads the specifications that were applied.
+pub(super) fn specifications(paths: &[PathBuf]) -> Result<Vec<Spec>, Failure> {
+    let mut specs: Vec<Spec> = Vec::new();
+    for path in paths {
+        specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
+    }
+    Ok(specs)
+}
+
 /// Returns the disguises that go on in chunks, but those that the list names.
 fn unfinished(engine: &mut AnyEngine, missed: &[MissingOperation]) -> Result<Vec<String>, Failure> {
     let all = engine.chunks().unfinished().map_err(refused)?.into_iter();
@@ -133,20 +151,20 @@ fn unfinished(engine: &mut AnyEngine, missed: &[MissingOperation]) -> Result<Vec
 
 /// Opens the database. One that is not prepared is older than everything that the log tells of it,
 /// and to prepare it now would make another one of it.
-fn opened(args: &Replay, environment: &Environment) -> Result<AnyEngine, Failure> {
-    match Engine::stored(open(&args.database, environment)?) {
+fn opened(database: &DatabaseChoice, environment: &Environment) -> Result<AnyEngine, Failure> {
+    match Engine::stored(open(database, environment)?) {
         Err(error @ Error::NotInstalled) => Err(refused(error).remedy(
             "a backup that is older than the first registration cannot be brought to where the log is: restore a later one. Register and apply nothing in this one before, \
              or the operations of the log are another database's for good",
         )),
-        engine => of_tenant(engine.map_err(refused)?, &args.database),
+        engine => of_tenant(engine.map_err(refused)?, database),
     }
 }
 
 /// Reads the operations from every stream of the log; their content says that they belong to this
 /// database.
-fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Told, Failure> {
-    let reader = open_reader(dir, args.entry.log.key.as_deref(), environment)?;
+fn told(log: &LogChoice, dir: &Path, environment: &Environment) -> Result<Told, Failure> {
+    let reader = open_reader(dir, log.key.as_deref(), environment)?;
     warn_of_none(&reading_places(dir, None, environment)?)?;
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
@@ -257,9 +275,19 @@ fn tell(
     }
     for it in &forms {
         let key = if it.key.is_empty() { "-" } else { it.key };
+        let named = it.operation.filter(|_| it.outlook == NOT_DONE);
+        let named = named.map_or_else(String::new, |it| format!(" (operation {it})"));
         let reason = it.reason.map_or_else(String::new, |why| format!(": {why}"));
         let (time, action, outlook) = (&it.time, it.action, it.outlook);
-        output.line(&format!("{time}  {action}  {key}  {outlook}{reason}"))?;
+        output.line(&format!(
+            "{time}  {action}  {key}  {outlook}{reason}{named}"
+        ))?;
+    }
+    let can_end = |it: &MissedForm<'_>| it.outlook == NOT_DONE && it.operation.is_some();
+    if forms.iter().any(can_end) {
+        output.line(
+            "do what each line says; what nobody wants any more ends on this list with: probity disguise dismiss OPERATION --actor WHO --basis WHY, and the options of this replay",
+        )?;
     }
     print_entry(entry.as_ref(), &mut output)?;
     output.flush()
@@ -269,6 +297,7 @@ fn form(missed: &MissingOperation) -> MissedForm<'_> {
     MissedForm {
         action: &missed.action,
         key: &missed.key,
+        operation: missed.operation.as_deref(),
         time: format_time(missed.time),
         outlook: missed.outlook.as_str(),
         reason: missed.outlook.reason(),
