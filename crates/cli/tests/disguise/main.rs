@@ -18,6 +18,7 @@ mod later;
 mod person;
 mod place;
 mod record;
+mod redescribed;
 mod restored;
 mod rows;
 mod tenants;

@@ -181,7 +181,8 @@ impl<D: Database> Chunks<'_, D> {
             ended = scheduled::end_like(&mut self.transactions.database, request, key)?;
         }
         let payload = Payload::new().ending(&ended);
-        let payload = payload.described(&context.salt, request, key);
+        let described = self.transactions.application.description_name()?;
+        let payload = payload.described((&context.salt, &described), request, key);
         self.transactions.done(asked, payload)?;
         Ok(Begun::Noted)
     }
@@ -265,7 +266,9 @@ impl<D: Database> Chunks<'_, D> {
             intent::remove(&mut open.database, id)?;
             let salt = settings::salt(&mut open.database)?;
             let key = intent.public_key.as_ref();
-            let payload = Payload::of_applied(&so_far).described(&salt, &request, key);
+            let described = open.application.description_name()?;
+            let payload = Payload::of_applied(&so_far);
+            let payload = payload.described((&salt, &described), &request, key);
             open.done(&asked, payload.chunked([(id, &intent.chunk_ids)]))?;
             last(open, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))

@@ -90,7 +90,9 @@ impl<D: Database> Disguiser<'_, D> {
         };
         let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
         let payload = Payload::of_applied(&applied);
-        let payload = payload.described(&context.salt, request, public_key.as_ref());
+        let described = self.open.application.description_name()?;
+        let salt = (&*context.salt, &*described);
+        let payload = payload.described(salt, request, public_key.as_ref());
         Ok((applied, payload))
     }
 

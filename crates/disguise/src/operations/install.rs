@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::records::installation::{self, Installation};
 use crate::records::{settings, shape};
 use crate::schema::{Pseudo, Schema};
-use crate::spec::description;
 use crate::transaction::transactions::Transactions;
 
 impl<D: Database> Engine<D> {
@@ -19,24 +18,24 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`],
     /// [`Error::RecordsLost`].
     pub fn install(&mut self) -> Result<(), Error> {
-        self.transactions.refresh()?;
-        let application = &self.transactions.application;
-        let text = description(application.schema(), application.pseudo()).map_err(|error| {
-            Error::Value {
-                what: error.to_string(),
-            }
-        })?;
-        let database = &mut self.transactions.database;
-        installation::refuse_lost(database)?;
-        let installation = Installation::new(database.dialect(), &text);
-        if installation.is_done(database)? {
-            return Ok(());
-        }
-        installation::lock(database)?;
-        let outcome = prepare(&mut self.transactions, &installation);
-        installation::unlock(&mut self.transactions.database);
-        outcome
+        install(&mut self.transactions)
     }
+}
+
+/// Prepares the database for the description that is in force, unless it is.
+pub(super) fn install<D: Database>(transactions: &mut Transactions<D>) -> Result<(), Error> {
+    transactions.refresh()?;
+    let text = transactions.application.description()?;
+    let database = &mut transactions.database;
+    installation::refuse_lost(database)?;
+    let installation = Installation::new(database.dialect(), &text);
+    if installation.is_done(database)? {
+        return Ok(());
+    }
+    installation::lock(database)?;
+    let outcome = prepare(transactions, &installation);
+    installation::unlock(&mut transactions.database);
+    outcome
 }
 
 /// Prepares the database under the installation lock. The tables come first, because `MariaDB`

@@ -32,7 +32,7 @@ use crate::transaction::history::lacked_by_tenants;
 use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order};
-use crate::transaction::settled::SettledBy;
+use crate::transaction::settled::{Settled, SettledBy};
 use crate::transaction::transactions::Transactions;
 use crate::transaction::{intent, once, record_names};
 
@@ -198,9 +198,10 @@ impl<D: Database> Missed<'_, D> {
             .transactions
             .transaction(|open| Replay::new(open, request))?;
         for settled in replay.settled.iter().filter(|it| !it.is_noted) {
-            self.note_settled(settled.told, request.time)?;
+            self.note_settled(settled, request.time)?;
         }
         let (mut all, mut undone) = (Vec::new(), BTreeSet::new());
+        let given = self.in_force();
         for told in &replay.missing {
             if replay.is_dismissed(told) {
                 all.push(None);
@@ -211,7 +212,10 @@ impl<D: Database> Missed<'_, D> {
                 Ok(_) if replay.waits(told, &undone) => {
                     Replayability::Not(waits_for(told).to_owned())
                 }
-                Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
+                Ok(deed) => match self.describe((told, &deed), (&given, request.specs))? {
+                    Ok(()) => self.done_again(&replay, (told, &deed), request.time)?,
+                    Err(why) => Replayability::Not(why),
+                },
             };
             if outlook.is_left() {
                 undone.insert(told.id);
@@ -222,11 +226,13 @@ impl<D: Database> Missed<'_, D> {
     }
 
     /// Notes that nothing is left to do of an operation, whatever this database does next.
-    fn note_settled(&mut self, told: &LoggedOperation, time: Timestamp) -> Result<(), Error> {
+    fn note_settled(&mut self, settled: &Settled<'_>, time: Timestamp) -> Result<(), Error> {
+        let told = settled.told;
         let asked = OperationRequest::new(operation::REPLAY, told.key.clone(), None, time);
         self.transactions.operation(&asked, |open| {
             operation::remember(&mut open.database, told.id)?;
-            open.done(&asked, Payload::new().with("again", digits(&told.id)))
+            let payload = Payload::new().with("again", digits(&told.id));
+            open.done(&asked, payload.with("settled", settled.by.as_str()))
         })
     }
 
@@ -322,6 +328,10 @@ impl<D: Database> Missed<'_, D> {
                     ..
                 } => {
                     destroy(&mut open.database, records)?;
+                    // Those that it ended then, also of somebody who has no row here.
+                    for ended in told.facts.scheduled.iter().flatten() {
+                        unschedule(&mut open.database, ended.parse()?)?;
+                    }
                     forget_answers(&mut open.database, person.as_ref())?;
                     unregister_leaver(&mut open.database, leaver.as_ref())?;
                 }

@@ -4,6 +4,7 @@ use probity_format::Timestamp;
 
 use crate::records::name::digits;
 use crate::transaction::operation::LoggedOperation;
+use crate::transaction::settled::SettledBy;
 
 /// An operation that the database has missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl Replayability {
         match self {
             Self::Possible => "possible",
             Self::Done | Self::Otherwise(_) => "done",
-            Self::TakenBack => "taken back",
-            Self::AskedAgain => "asked for again",
+            Self::TakenBack => SettledBy::Reveal.as_str(),
+            Self::AskedAgain => SettledBy::Repetition.as_str(),
             Self::Not(_) => "not done",
         }
     }

@@ -29,6 +29,7 @@ mod redescribed;
 mod replay_action;
 mod replay_begun;
 mod replay_decision;
+mod replay_description;
 mod replay_ended;
 mod replay_forget;
 mod replay_keys;

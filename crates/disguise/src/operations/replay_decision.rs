@@ -12,7 +12,7 @@ use super::replay_action::{Ends, ReplayAction};
 use super::replay_begun::FateOfBegun;
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
-use super::replay_lives::{Going, going, waits_for};
+use super::replay_lives::{Going, HOLDS_NOTHING, going, waits_for};
 use super::replay_order::{Remade, out_of_order, why_listed};
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
@@ -370,6 +370,9 @@ impl<'a> Replay<'a> {
         if let Some(disguise) = &told.facts.disguise {
             let disguise = disguise.parse();
             let disguise = disguise.map_err(|error: Error| error.to_string())?;
+            if self.holds_nothing(told) {
+                return Err(HOLDS_NOTHING.to_owned());
+            }
             return Ok(ReplayAction::HoldDisguise(id, disguise));
         }
         match self.person(told)? {

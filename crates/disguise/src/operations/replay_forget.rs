@@ -14,7 +14,7 @@ const RENAMED: &str = "records may have been written anew before by a reveal or 
 
 const NOT_FOUND: &str = "what it destroyed is not here under its names, and may be under others: see with the person's credential what `list` opens, and forget it again; where it opens nothing of it, nothing is left to forget";
 
-const HIDES_MORE: &str = "this database hides something of its person, or does so with this replay, that was not hidden there when it was done, and that would be lost with the credential: see with it what `list` opens, and forget everything again";
+const HIDES_MORE: &str = "this database hides something of its person, or does so with this replay, that was not hidden there when it was done, and that would be lost with the credential: see with it what `list` opens, reveal what its person wants back or has back by the log, and then forget everything again";
 
 const LEFT: &str = "something that was forgotten before takes the person's credential to be forgotten again, and it would destroy that: forget everything again with it";
 

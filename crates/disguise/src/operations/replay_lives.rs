@@ -15,6 +15,8 @@ use crate::transaction::operation::{LoggedOperation, OperationId};
 
 const WAITS_IN_ORDER: &str = "a disguise before it is not done again, and this one would hide its rows, too: do that one first, with what it lacks, or this one anew with the same specification";
 
+pub(super) const HOLDS_NOTHING: &str = "the disguise that it holds is not here, nor made again: place it on the one that was applied in its place, with the same actor and basis, and dismiss this one; where nothing was applied, dismiss it";
+
 const WAITS: &str = "a disguise before it is not done again, of which it destroyed records or for which its person needs the key: do that one first, with what it lacks, or do this again with the person's credential";
 
 /// A disguise in chunks that goes on here.
@@ -212,6 +214,28 @@ impl Replay<'_> {
         })
     }
 
+    /// Returns whether a hold was lifted later.
+    fn is_lifted(&self, hold: &LoggedOperation) -> bool {
+        let mut since = self.all().skip_while(|it| it.id != hold.id);
+        since.any(|it| it.action == "disguise.lift" && it.key == hold.key)
+    }
+
+    /// Returns whether a hold that stands is on a disguise of which the log tells, which is not here, and which this
+    /// replay does not make.
+    pub(super) fn holds_nothing(&self, hold: &LoggedOperation) -> bool {
+        let id = hold.facts.disguise.as_deref();
+        let made = self.done.iter();
+        let made = made.filter(|(it, _)| is_making(it) && Some(&*it.key) == id);
+        let is_missing = |it: &LoggedOperation| {
+            let mut missing = self.missing.iter();
+            missing.any(|missing| missing.id == it.id) && !self.is_dismissed(it)
+        };
+        let mut made = made.peekable();
+        made.peek().is_some()
+            && !self.is_lifted(hold)
+            && made.all(|(it, presence)| !self.is_here(it, *presence) && !is_missing(it))
+    }
+
     fn concerns(&self, told: &LoggedOperation, made: &LoggedOperation) -> bool {
         let key = told.facts.public_key.as_ref();
         let is_theirs = key.is_some() && made.facts.public_key.as_ref() == key;
@@ -221,6 +245,10 @@ impl Replay<'_> {
             }
             "disguise.forget" => is_theirs || destroyed_of(told).any(|id| id == made.key),
             "disguise.unregister" => is_theirs,
+            "disguise.hold" => {
+                let is_held = told.facts.disguise.as_deref() == Some(&*made.key);
+                is_held && !self.is_lifted(told)
+            }
             _ => is_making(told) && self.precedes(made, told),
         }
     }
@@ -228,10 +256,10 @@ impl Replay<'_> {
 
 /// Returns the reason for which `told` waits for a disguise before it.
 pub(super) fn waits_for(told: &LoggedOperation) -> &'static str {
-    if is_making(told) {
-        WAITS_IN_ORDER
-    } else {
-        WAITS
+    match told.action.as_str() {
+        "disguise.hold" => HOLDS_NOTHING,
+        _ if is_making(told) => WAITS_IN_ORDER,
+        _ => WAITS,
     }
 }
 

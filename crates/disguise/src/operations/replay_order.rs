@@ -122,7 +122,7 @@ impl<'a> Repeated<'_, 'a> {
             };
             it.action == "disguise.schedule" && is_ended && self.missed().is_some_and(is_later)
         });
-        let ended = ended.filter(|(it, _)| !self.is_asked_anew(it));
+        let ended = ended.filter(|(it, _)| !self.is_asked_anew(it) && !self.is_taken_back(it));
         ended.map(|(it, _)| it.id)
     }
 
@@ -164,9 +164,16 @@ impl Replay<'_> {
         let mut more = BTreeSet::new();
         let mut unmade: Vec<&LoggedOperation> = Vec::new();
         for (told, presence) in self.done.iter().filter(|(it, _)| is_making(it)) {
-            if self.is_here(told, *presence) || self.is_told_whole(told) {
+            if self.is_here(told, *presence) {
+                unmade.retain(|it| it.key != told.key);
                 continue;
             }
+            // One in chunks is made at its end, after what was done in the middle.
+            if self.is_told_whole(told) {
+                unmade.push(told);
+                continue;
+            }
+            unmade.retain(|it| it.key != told.key);
             // One with an end would take with it what the other one may bring back still.
             let is_met = |it: &&LoggedOperation| {
                 let is_kept = told.facts.expires.is_some() && !self.is_revealed_before(it, told);

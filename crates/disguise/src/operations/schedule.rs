@@ -80,7 +80,9 @@ impl<D: Database> Schedule<'_, D> {
             disguiser.refuse_stakes(&context, (id, request), owners.as_deref())?;
             refuse_like(&mut open.database, request, key.as_ref())?;
             let payload = Payload::new().with("due", due.nanoseconds());
-            let payload = payload.described(&context.salt, request, key.as_ref());
+            let described = open.application.description_name()?;
+            let salt = (&*context.salt, &*described);
+            let payload = payload.described(salt, request, key.as_ref());
             let order = Order::of(request).bound_to(key);
             scheduled::put(&mut open.database, id, due, &order)?;
             open.done(&asked, payload)

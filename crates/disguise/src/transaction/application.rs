@@ -2,12 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::database::tenant::{TenantScope, TenantScoped};
 use crate::database::value::Value;
 use crate::database::{Catalog, Database, Vocabulary};
 use crate::error::{Doing as _, Error};
+use crate::records::name::digits;
 use crate::records::settings;
 use crate::schema::{Pseudo, ResolvedSchema, Schema};
+use crate::spec::description;
+
+/// Bytes of the name of a description.
+const NAME_BYTES: usize = 16;
 
 /// The application that an engine works for.
 pub(crate) struct Application {
@@ -38,6 +45,29 @@ impl Application {
     /// Returns what was said of the users, in the names of the database once that was read.
     pub(crate) const fn pseudo(&self) -> &Pseudo {
         &self.pseudo
+    }
+
+    /// Returns what was said of the users, as it was said.
+    pub(crate) const fn said(&self) -> &Pseudo {
+        &self.said
+    }
+
+    /// Returns the description, as it is stored.
+    pub(crate) fn description(&self) -> Result<String, Error> {
+        let text = description(&self.schema, &self.pseudo);
+        text.map_err(|error| Error::Value {
+            what: error.to_string(),
+        })
+    }
+
+    /// Returns the name of the description, by which entries tell under which one a disguise was made.
+    pub(crate) fn description_name(&self) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        hash.update(b"probity disguise description\0");
+        hash.update(self.description()?.as_bytes());
+        Ok(digits(
+            hash.finalize().get(..NAME_BYTES).unwrap_or_default(),
+        ))
     }
 
     /// Returns whether the description names tenant columns.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::operation::{LoggedOperation, OperationId, REPLAY};
+use super::settled::SettledBy;
 use crate::records::name::undigits;
 
 /// The operations of a log, of all its databases and tenants.
@@ -65,11 +66,17 @@ impl<'a> Order<'a> {
                 }
                 next.push(*before);
             }
-            // An operation that a replay did again has the place of the replay.
-            all.extend(it.facts.again.as_deref().and_then(undigits::<8>));
+            // An operation that a replay did again has the place of the replay, but for one that was never done.
+            let again = it.facts.again.as_deref().filter(|_| !was_never_done(it));
+            all.extend(again.and_then(undigits::<8>));
         }
         Line { order: self, all }
     }
+}
+
+/// Returns whether it is the note of a replay that an operation was cut off, and asked for again.
+fn was_never_done(note: &LoggedOperation) -> bool {
+    note.facts.settled.as_deref() == Some(SettledBy::Repetition.as_str())
 }
 
 impl Line<'_> {

@@ -15,6 +15,8 @@ pub(crate) struct LoggedFacts {
     pub(super) operation: String,
     pub(super) database: String,
     pub(crate) specification: Option<String>,
+    /// The name of the description by which it found its rows; entries of programs before lack it.
+    pub(crate) description: Option<String>,
     pub(crate) parameters: Option<String>,
     pub(crate) public_key: Option<String>,
     /// The public key that was replaced.
@@ -62,6 +64,8 @@ pub(crate) struct LoggedFacts {
     pub(crate) kept: Option<u64>,
     /// The operation that a replay did again; entries of older programs lack it.
     pub(crate) again: Option<String>,
+    /// The reason for which a replay found nothing left to do of that operation.
+    pub(crate) settled: Option<String>,
     /// The operations after which this one came; entries of programs before lack them.
     pub(super) after: Option<Vec<String>>,
     /// The name that a database had until it was made another one.

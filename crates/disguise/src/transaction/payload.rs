@@ -89,11 +89,12 @@ impl Payload {
     /// person.
     pub(crate) fn described(
         mut self,
-        salt: &[u8],
+        (salt, description): (&[u8], &str),
         request: &ApplyRequest<'_>,
         public_key: Option<&PublicKey>,
     ) -> Self {
         self.put("specification", specification(&request.spec.text));
+        self.put("description", description);
         if !request.parameters.is_empty() {
             self.put("parameters", parameters(salt, request));
         }

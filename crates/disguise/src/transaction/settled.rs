@@ -29,6 +29,16 @@ pub(crate) enum SettledBy {
     Repetition,
 }
 
+impl SettledBy {
+    /// Returns the words for it, as a list and an entry have them.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reveal => "taken back",
+            Self::Repetition => "asked for again",
+        }
+    }
+}
+
 /// The actions between a disguise and its reveal that have no part in what either changes.
 const APART: [&str; 10] = [
     "disguise.begin-log",
@@ -85,7 +95,7 @@ impl<'s, 'a> Settling<'s, 'a> {
             if it.unread.is_none() && !it.key.is_empty() {
                 of_disguises.entry(&it.key).or_default().push(place);
             }
-            if *known == Some(true) && it.action == REPLAY && !it.makes_whole() {
+            if *known == Some(true) && is_note(it) {
                 settled_here.extend(it.facts.again.as_deref());
             }
             match it.subject.as_deref() {
@@ -169,8 +179,7 @@ impl<'s, 'a> Settling<'s, 'a> {
         for (place, it) in own() {
             // Somebody else may name any disguise, and finds nothing of it; a replay may have settled it.
             let is_of_another = it.subject.as_deref() != Some(subject);
-            let has_no_part = it.action == REPLAY && !it.makes_whole();
-            if has_no_part || is_of_another && it.reveals_no_row() {
+            if is_note(it) || is_of_another && it.reveals_no_row() {
                 continue;
             }
             let is_made = it.makes_part() && it.action != "disguise.decay";
@@ -246,10 +255,13 @@ impl<'s, 'a> Settling<'s, 'a> {
             return false;
         };
         let makes = ["disguise.apply", "disguise.begin", "disguise.schedule"];
-        let is_alone = self
-            .of_disguises
-            .get(&*it.key)
-            .is_some_and(|all| all.len() == 1);
+        // What settled it, and reveals that found nothing of it, did nothing.
+        let did_something = |place: &&usize| {
+            let other = self.at(**place);
+            other.is_some_and(|it| !is_note(it) && !it.found_nothing())
+        };
+        let all = self.of_disguises.get(&*it.key).into_iter().flatten();
+        let is_alone = all.filter(did_something).count() == 1;
         if !makes.contains(&&*it.action) || !is_alone || !self.line.is_cut_off(it) {
             return false;
         }
@@ -268,9 +280,8 @@ impl<'s, 'a> Settling<'s, 'a> {
     fn is_absent(&self, place: usize) -> bool {
         match self.own.get(place) {
             Some((Committed { it, fate }, known)) => {
-                let is_settled = it.action == REPLAY && !it.makes_whole();
                 let is_unknown = *fate == CommitOutcome::Done && *known == Some(false);
-                is_unknown || is_settled || self.settled_here.contains(&*digits(&it.id))
+                is_unknown || is_note(it) || self.settled_here.contains(&*digits(&it.id))
             }
             None => false,
         }
@@ -279,6 +290,11 @@ impl<'s, 'a> Settling<'s, 'a> {
     fn at(&self, place: usize) -> Option<&'a LoggedOperation> {
         self.own.get(place).map(|(it, _)| it.it)
     }
+}
+
+/// Returns whether it is the note of a replay that did nothing else for an operation.
+fn is_note(it: &LoggedOperation) -> bool {
+    it.action == REPLAY && !it.makes_whole()
 }
 
 /// Returns whether an operation ended other disguises, which would wait or go on without it.

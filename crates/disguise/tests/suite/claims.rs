@@ -58,6 +58,9 @@ macro_rules! for_every_claim {
             a_dismissed_disguise_keeps_no_later_one_waiting
             who_came_back_is_not_hidden_by_a_replay
             a_forgetting_waits_for_no_reveal_of_another_person
+            a_hold_on_a_disguise_that_is_not_here_is_listed
+            a_forgetting_ends_again_what_waited_for_somebody_away
+            a_disguise_in_the_middle_of_another_takes_none_of_its_rows
             what_a_backup_has_is_revealed_again
             a_disguise_after_a_reveal_hides_what_it_hid
             disguises_that_were_taken_back_whole_leave_nothing_to_do

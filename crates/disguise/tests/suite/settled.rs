@@ -9,8 +9,11 @@
 
 use std::collections::BTreeSet;
 
-use probity_disguise::{Credential, MissingOperation, Replayability, Value};
+use probity_disguise::{Credential, Holding, MissingOperation, Replayability, Value};
 
+use super::chunks::begin;
+use super::endings::later;
+use super::every_action::{court, request};
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station, why};
 
@@ -252,36 +255,127 @@ pub(crate) fn a_reveal_that_was_cut_off_brings_nobody_back() {
 }
 
 /// An apply was cut off before its commit, and asked for again: a replay made both, and the first one, whose id nobody has,
-/// held the rows. With an end they were lost. It is done once, whether or not its person came back since.
+/// held the rows. With an end they were lost. It is done once by each replay, whether or not its person came back since, and
+/// whoever asked in between for what was cut off, and found nothing.
 pub(crate) fn what_was_cut_off_and_asked_for_again_is_done_once() {
-    for is_back in [true, false] {
+    for (is_back, is_looked_for) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut station = station();
         let before = station.forum.everything();
+        let mut lost = None;
         station.stop_before_the_commit(|station| {
-            station.apply(REMOVE_ALL, Some(1));
+            lost = Some(station.apply(REMOVE_ALL, Some(1)).id);
         });
+        if is_looked_for {
+            for user in [1, 2] {
+                assert!(!station.forum.reveal(user, lost.unwrap()).found);
+            }
+        }
         let id = station.apply(REMOVE_ALL, Some(1)).id;
         if is_back {
             assert!(station.forum.reveal(1, id).is_complete());
         }
         let after = station.forum.everything();
+        for _ in 0..3 {
+            station.restore();
+            let done = station.replayed();
+            assert_eq!(done[0].outlook, Replayability::AskedAgain, "{done:?}");
+            let [made, back] = MADE_AND_BACK;
+            if is_back {
+                assert_eq!(outlooks(&done)[1..], [made, back]);
+            } else {
+                assert_eq!(
+                    outlooks(&done)[1..],
+                    [("disguise.apply", &Replayability::Done)]
+                );
+            }
+            assert_eq!(station.forum.everything()[2].len(), after[2].len());
+            assert_eq!(station.replayed(), []);
+        }
+        // Something else is done then, and the backup is restored once more.
+        let other = station.apply(BLANK, Some(3)).id;
         station.restore();
         let done = station.replayed();
         assert_eq!(done[0].outlook, Replayability::AskedAgain, "{done:?}");
-        let [made, back] = MADE_AND_BACK;
-        if is_back {
-            assert_eq!(outlooks(&done)[1..], [made, back]);
-        } else {
-            assert_eq!(
-                outlooks(&done)[1..],
-                [("disguise.apply", &Replayability::Done)]
-            );
-        }
-        assert_eq!(station.forum.everything()[2].len(), after[2].len());
         assert_eq!(station.replayed(), []);
+        assert!(station.forum.reveal(3, other).is_complete());
         assert_eq!(station.forum.reveal(1, id).found, !is_back);
         assert_eq!(station.forum.everything(), before);
     }
+}
+
+/// A hold on a disguise that a replay does not make was said to be done, and bound nothing: what was applied anew in the place of
+/// that one was forgotten. It is listed until an authority has decided.
+pub(crate) fn a_hold_on_a_disguise_that_is_not_here_is_listed() {
+    let mut station = station();
+    station.apply(ANON, None);
+    station.back_up();
+    let gone = station.forum.apply(BLANK, Some(1), true).unwrap();
+    let mut holds = station.forum.engine.holds();
+    holds.place(Holding::Disguise(gone.id), &court()).unwrap();
+    station.restore();
+    for _ in 0..2 {
+        let done = station.replayed();
+        assert!(why(&done[0]).contains("credential"), "{done:?}");
+        assert!(
+            why(&done[1]).contains("the disguise that it holds"),
+            "{done:?}"
+        );
+    }
+    station.forum.apply(BLANK, Some(1), true).unwrap();
+    let done = station.replayed();
+    let holds: Vec<&MissingOperation> = done
+        .iter()
+        .filter(|it| it.action == "disguise.hold")
+        .collect();
+    assert!(holds.len() == 1 && !why(holds[0]).is_empty(), "{done:?}");
+}
+
+/// Somebody had everything forgotten, which ended what waited for them. A replay found it by the row of the person, who was
+/// away: it stayed scheduled, and each sweep was refused.
+pub(crate) fn a_forgetting_ends_again_what_waited_for_somebody_away() {
+    let mut station = station();
+    let blank = edna(BLANK);
+    let waiting = request(&blank, Some(1), None);
+    let mut schedule = station.forum.engine.schedule();
+    schedule.add(&waiting, later(30)).unwrap();
+    station.apply(GDPR, Some(1));
+    station.back_up();
+    station.forget(1, None);
+    station.restore();
+    let done = station.replayed();
+    assert_eq!(
+        outlooks(&done),
+        [("disguise.forget", &Replayability::Done)],
+        "{done:?}"
+    );
+    let left = station
+        .forum
+        .numbers("SELECT COUNT(*) FROM probity_scheduled");
+    assert_eq!(left, [0]);
+}
+
+/// A disguise in chunks stopped, another one with an end came, and the first went on. A replay made the first at its end, so that
+/// the second took its rows, and destroyed them with its own end.
+pub(crate) fn a_disguise_in_the_middle_of_another_takes_none_of_its_rows() {
+    let mut station = station();
+    let begun = begin(&mut station.forum, REMOVE_ALL, Some(1), false).unwrap();
+    let mut chunks = station.forum.engine.chunks();
+    chunks.proceed(begun, 4, time()).unwrap();
+    let blank = edna(BLANK);
+    let ending = request(&blank, Some(1), Some(later(1)));
+    station.forum.engine.apply(&ending).unwrap();
+    let mut chunks = station.forum.engine.chunks();
+    chunks.finish(begun, 100, time).unwrap();
+    station.restore();
+    for _ in 0..2 {
+        let done = station.replayed();
+        let ending = done
+            .iter()
+            .find(|it| why(it).contains("disguise before it"));
+        assert!(ending.is_some(), "{done:?}");
+    }
+    assert!(station.forum.reveal(1, begun).is_complete());
+    station.forum.assert_as_before();
 }
 
 /// A disguise was asked for twice, and both were done: the second hid what had been written since. Each is one of its own.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use probity_disguise::{DisguiseId, HoldId};
 
-use super::disguise::{DatabaseChoice, ShareChoice, SpecChoice, parse_setting};
+use super::disguise::{DatabaseChoice, Description, ShareChoice, SpecChoice, parse_setting};
 use super::entry::{EntryChoice, LogChoice};
 
 /// A person or a disguise.
@@ -302,6 +302,9 @@ pub struct Replay {
     /// Value of a parameter of the specifications; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub set: Vec<(String, String)>,
+    /// The description by which disguises were made whose specifications have none.
+    #[command(flatten)]
+    pub description: Description,
     /// Only list what was missed and what would become of it
     #[arg(long)]
     pub dry_run: bool,

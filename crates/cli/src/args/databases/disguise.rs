@@ -93,7 +93,7 @@ pub struct ShareChoice {
 }
 
 /// Descriptions of the application, beyond what the database itself says.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Default)]
 pub struct Description {
     /// Tables, owners and references, in Edna's form [default: what the specification or the database holds]
     #[arg(long, value_name = "FILE")]

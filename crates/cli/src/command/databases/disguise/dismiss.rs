@@ -9,7 +9,7 @@ use super::look::parameters;
 use super::recorder::{Recorded, Recorder};
 use super::refused;
 use super::replay::{opened_with_log, specifications};
-use crate::args::Dismiss;
+use crate::args::{Description, Dismiss};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
@@ -22,7 +22,9 @@ struct Dismissed<'a> {
 }
 
 pub(super) fn dismiss(args: &Dismiss, environment: &Environment) -> Result<Status, Failure> {
-    let (mut engine, told) = opened_with_log(&args.database, &args.log, environment)?;
+    let description = &Description::default();
+    let database = (&args.database, description);
+    let (mut engine, told) = opened_with_log(database, &args.log, environment)?;
     let specs = specifications(&args.spec)?;
     let authority = authority(&args.authority);
     let request = ReplayRequest {

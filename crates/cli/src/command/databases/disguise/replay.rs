@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::change::{print_entry, recorded};
 use super::look::parameters;
 use super::recorder::{LogEnd, Recorded, Recorder};
-use super::{AnyEngine, at_share, of_tenant, open, read, refused};
-use crate::args::{DatabaseChoice, LogChoice, Replay};
+use super::{AnyEngine, at_share, described, of_tenant, open, read, refused};
+use crate::args::{DatabaseChoice, Description, LogChoice, Replay};
 use crate::command::copies::{reading_places, warn_of_none};
 use crate::command::databases::subject_key;
 use crate::command::open_reader;
@@ -70,7 +70,9 @@ struct MissedForm<'a> {
 }
 
 pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
-    let (mut engine, told) = opened_with_log(&args.database, &args.entry.log, environment)?;
+    let log = &args.entry.log;
+    let (mut engine, told) =
+        opened_with_log((&args.database, &args.description), log, environment)?;
     at_share(&mut engine, args.pace.share);
     let specs = specifications(&args.spec)?;
     let request = ReplayRequest {
@@ -112,7 +114,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
 /// Opens the database, and reads the operations of its log. The whole log is read first: an operation left
 /// out of it would look as if it had never been.
 pub(super) fn opened_with_log(
-    database: &DatabaseChoice,
+    (database, description): (&DatabaseChoice, &Description),
     log: &LogChoice,
     environment: &Environment,
 ) -> Result<(AnyEngine, Told), Failure> {
@@ -120,7 +122,7 @@ pub(super) fn opened_with_log(
         return Err(Failure::usage("nothing says what was done")
             .remedy("name the log of this database with --log DIR"));
     };
-    let mut engine = opened(database, environment)?;
+    let mut engine = opened((database, description), environment)?;
     engine.set_subject_key(subject_key(dir, log.key.as_deref(), environment)?);
     let told = told(log, dir, environment).map_err(|failure| match failure.status() {
         Status::Broken => failure.remedy(format!(
@@ -151,13 +153,26 @@ fn unfinished(engine: &mut AnyEngine, missed: &[MissingOperation]) -> Result<Vec
 
 /// Opens the database. One that is not prepared is older than everything that the log tells of it,
 /// and to prepare it now would make another one of it.
-fn opened(database: &DatabaseChoice, environment: &Environment) -> Result<AnyEngine, Failure> {
-    match Engine::stored(open(database, environment)?) {
+fn opened(
+    (database, description): (&DatabaseChoice, &Description),
+    environment: &Environment,
+) -> Result<AnyEngine, Failure> {
+    let stored = Engine::stored(open(database, environment)?);
+    match stored {
         Err(error @ Error::NotInstalled) => Err(refused(error).remedy(
             "a backup that is older than the first registration cannot be brought to where the log is: restore a later one. Register and apply nothing in this one before, \
              or the operations of the log are another database's for good",
         )),
-        engine => of_tenant(engine.map_err(refused)?, database),
+        engine => {
+            let stored = engine.map_err(refused)?;
+            let is_given = description.schema.is_some() || description.pseudo.is_some();
+            let given = if is_given {
+                described(open(database, environment)?, None, description)?
+            } else {
+                None
+            };
+            of_tenant(given.unwrap_or(stored), database)
+        }
     }
 }
 
