@@ -1,4 +1,4 @@
-//! All claims, on servers of Debian: a test for each server, so that they run beside each other.
+//! All claims, on servers of Debian: each claim is a test on each server.
 
 #![cfg(all(feature = "mysql", feature = "postgres"))]
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
@@ -6,10 +6,10 @@
 use std::cell::RefCell;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use probity_disguise::Database;
 use probity_disguise::database::{Dialect, Mysql, Postgres};
+use probity_testing::pool::Pool;
 use probity_testing::{mariadb, postgres};
 
 #[path = "peculiar/at_once.rs"]
@@ -36,9 +36,6 @@ const CUTS: usize = 4;
 /// One of so many cases of a claim is tried where they are many.
 const ONE_OF: usize = 5;
 static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// A claim and its name.
-type Claim = (&'static str, fn());
 
 /// The server on which a thread tests the claims.
 struct Place {
@@ -134,137 +131,149 @@ fn kinds() -> &'static [&'static str] {
     PLACE.with_borrow(|place| place.as_ref().unwrap().kinds)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "whoever works on one claim says which"
-)]
-fn word() -> String {
-    std::env::var("CLAIM").unwrap_or_default()
-}
-
-/// All claims, or those whose names have the word that the variable `CLAIM` says.
-fn claims() -> Vec<Claim> {
-    let word = word();
-    let mut claims: Vec<Claim> = Vec::new();
-    macro_rules! chosen {
-        ($($claim:ident)*) => {
-            $(if stringify!($claim).contains(&word) {
-                claims.push((stringify!($claim), suite::$claim));
-            })*
-        };
-    }
-    for_every_claim!(chosen);
-    assert!(!claims.is_empty(), "no claim has {word:?} in its name");
-    claims
-}
-
-/// Says of each claim how long it took; `--nocapture` shows it.
-#[expect(
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "whoever looks for slow claims reads it"
-)]
-fn in_turn(claims: impl Iterator<Item = Claim>) {
-    for (name, claim) in claims {
-        let begun = Instant::now();
+/// Runs a claim on a server that no other claim has meanwhile.
+fn on(kind: &'static Kind, claim: fn()) {
+    kind.pool.lend(|socket| {
+        PLACE.set(Some(Place {
+            socket: socket.to_owned(),
+            connect: kind.connect,
+            kinds: kind.kinds,
+        }));
         claim();
         clear();
-        println!("{:>6} ms {name}", begun.elapsed().as_millis());
+    });
+}
+
+/// A kind of servers.
+struct Kind {
+    pool: Pool,
+    connect: fn(&str, &str) -> Box<dyn Database>,
+    kinds: &'static [&'static str],
+}
+
+impl Kind {
+    const fn mariadb() -> Self {
+        Self {
+            pool: Pool::new(|| mariadb::running(|url| Mysql::connect(url).is_ok())),
+            connect: mariadb_named,
+            kinds: OF_MARIADB,
+        }
+    }
+
+    const fn postgres() -> Self {
+        Self {
+            pool: Pool::new(|| postgres::running(|url| Postgres::connect(url).is_ok())),
+            connect: postgres_named,
+            kinds: OF_POSTGRES,
+        }
     }
 }
 
-fn on_mariadb(claims: impl Iterator<Item = Claim>) {
-    let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
-    PLACE.set(Some(Place {
-        socket,
-        connect: mariadb_named,
-        kinds: OF_MARIADB,
-    }));
-    in_turn(claims);
+static MARIADB: Kind = Kind::mariadb();
+static POSTGRES: Kind = Kind::postgres();
+/// Servers of claims about tables that one database alone has, which may change settings of the server.
+static MARIADB_ALONE: Kind = Kind::mariadb();
+static POSTGRES_ALONE: Kind = Kind::postgres();
+
+/// Makes a test of each of the claims of a module.
+macro_rules! tests_on {
+    ($kind:ident, $module:ident: $($claim:ident)*) => {
+        $(#[test]
+        fn $claim() {
+            crate::on(&crate::$kind, crate::$module::$claim);
+        })*
+    };
 }
 
-/// In two halves, since this server takes twice as long as the other.
-#[test]
-fn every_claim_holds_on_mariadb() {
-    on_mariadb(claims().into_iter().step_by(2));
+macro_rules! claims_on_mariadb {
+    ($($claim:ident)*) => { tests_on! { MARIADB, suite: $($claim)* } };
 }
 
-#[test]
-fn every_other_claim_holds_on_mariadb() {
-    on_mariadb(claims().into_iter().skip(1).step_by(2));
+macro_rules! claims_on_postgres {
+    ($($claim:ident)*) => { tests_on! { POSTGRES, suite: $($claim)* } };
 }
 
-#[test]
-fn every_claim_holds_on_postgres() {
-    let (_server, socket) = postgres::running(|url| Postgres::connect(url).is_ok());
-    PLACE.set(Some(Place {
-        socket,
-        connect: postgres_named,
-        kinds: OF_POSTGRES,
-    }));
-    in_turn(claims().into_iter());
-    a_table_that_others_inherit_from_is_not_changed();
+mod on_mariadb {
+    for_every_claim!(claims_on_mariadb);
 }
 
-#[test]
-fn tables_as_mariadb_alone_has_them() {
-    let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
-    PLACE.set(Some(Place {
-        socket,
-        connect: mariadb_named,
-        kinds: OF_MARIADB,
-    }));
-    of_at_once::operations_at_once_are_both_named();
-    of_mariadb::keys_of_other_databases_are_not_overlooked();
-    of_mariadb::an_account_that_sees_one_database_says_so();
-    of_mariadb::columns_that_the_account_does_not_see_are_an_error();
-    of_mariadb::times_of_updates_stay_as_they_were();
-    of_mariadb::values_of_a_lax_mode_come_back_as_they_were();
-    of_mariadb::versions_are_noted_and_their_tables_are_no_exception();
-    of_mariadb::rows_with_an_enumeration_in_the_key_are_all_taken();
-    of_mariadb::a_key_with_the_beginning_of_a_version_names_no_row();
-    of_settings::no_setting_of_mariadb_hides_rows_or_lets_them_in();
-    of_mariadb::nothing_is_written_into_a_table_without_transactions();
-    of_letters::texts_without_a_way_back_are_refused();
-    of_letters::a_key_without_a_way_back_names_no_other_row();
-    of_letters::a_text_without_a_way_back_is_refused_through_another_row();
+mod on_postgres {
+    for_every_claim!(claims_on_postgres);
 }
 
-#[test]
-fn tables_as_postgres_alone_has_them() {
-    let (_server, socket) = postgres::running(|url| Postgres::connect(url).is_ok());
-    PLACE.set(Some(Place {
-        socket,
-        connect: postgres_named,
-        kinds: OF_POSTGRES,
-    }));
-    of_at_once::operations_at_once_are_both_named();
-    of_postgres::keys_of_other_schemas_are_not_overlooked();
-    of_postgres::keys_of_partitions_are_those_of_their_table();
-    of_postgres::schemas_of_any_name_are_drafted_and_described();
-    of_postgres::plans_follow_a_table_that_grows();
-    of_postgres::numbers_that_the_database_gives_come_back();
-    of_postgres::padded_ids_come_back();
-    of_postgres::a_column_of_a_type_without_ids_names_nobody();
-    of_postgres::many_owners_have_no_row_in_a_column_that_does_not_hold_their_id();
-    of_postgres::a_key_that_compares_otherwise_than_its_column_is_none();
-    of_postgres::rows_that_a_policy_hides_are_an_error();
-    of_postgres::keys_to_heirs_are_not_overlooked();
-    of_postgres::keys_of_other_schemas_that_are_checked_late_refuse_no_reveal();
-    of_postgres_circles::a_refused_row_keeps_no_circle_of_other_rows_away();
-    of_postgres_circles::a_circle_comes_back_to_a_table_with_a_trigger();
-    of_postgres_circles::a_circle_by_keys_that_no_record_shows_comes_back();
-    of_postgres_circles::of_two_reveals_at_once_one_is_tried_again();
-    of_postgres_elsewhere::a_key_to_another_schema_that_is_checked_late_keeps_one_row_back();
-    of_postgres_elsewhere::a_key_to_another_schema_keeps_a_circle_back_and_nothing_else();
-    of_postgres_elsewhere::a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circle_back();
-    of_postgres_elsewhere::a_deferred_trigger_waits_beside_a_key_to_another_schema();
-    of_postgres_elsewhere::a_row_of_an_heir_is_no_row_to_refer_to();
-    of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
-    of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();
-    of_settings::the_form_of_values_is_no_setting_of_postgres();
-    of_letters::texts_of_a_database_without_a_way_back_are_refused();
-    of_letters::values_are_read_as_their_type_writes_them();
+mod on_mariadb_alone {
+    tests_on! { MARIADB_ALONE, of_at_once:
+        operations_at_once_are_both_named
+    }
+    tests_on! { MARIADB_ALONE, of_mariadb:
+        keys_of_other_databases_are_not_overlooked
+        an_account_that_sees_one_database_says_so
+        columns_that_the_account_does_not_see_are_an_error
+        times_of_updates_stay_as_they_were
+        values_of_a_lax_mode_come_back_as_they_were
+        versions_are_noted_and_their_tables_are_no_exception
+        rows_with_an_enumeration_in_the_key_are_all_taken
+        a_key_with_the_beginning_of_a_version_names_no_row
+        nothing_is_written_into_a_table_without_transactions
+    }
+    tests_on! { MARIADB_ALONE, of_settings:
+        no_setting_of_mariadb_hides_rows_or_lets_them_in
+    }
+    tests_on! { MARIADB_ALONE, of_letters:
+        texts_without_a_way_back_are_refused
+        a_key_without_a_way_back_names_no_other_row
+        a_text_without_a_way_back_is_refused_through_another_row
+    }
+}
+
+mod on_postgres_alone {
+    tests_on! { POSTGRES_ALONE, of_at_once:
+        operations_at_once_are_both_named
+    }
+    tests_on! { POSTGRES_ALONE, of_postgres:
+        keys_of_other_schemas_are_not_overlooked
+        keys_of_partitions_are_those_of_their_table
+        schemas_of_any_name_are_drafted_and_described
+        plans_follow_a_table_that_grows
+        numbers_that_the_database_gives_come_back
+        padded_ids_come_back
+        a_column_of_a_type_without_ids_names_nobody
+        many_owners_have_no_row_in_a_column_that_does_not_hold_their_id
+        a_key_that_compares_otherwise_than_its_column_is_none
+        rows_that_a_policy_hides_are_an_error
+        keys_to_heirs_are_not_overlooked
+        keys_of_other_schemas_that_are_checked_late_refuse_no_reveal
+        unique_keys_that_are_checked_late_keep_one_value_back
+        an_error_of_a_trigger_at_the_commit_changes_nothing
+    }
+    tests_on! { POSTGRES_ALONE, of_postgres_circles:
+        a_refused_row_keeps_no_circle_of_other_rows_away
+        a_circle_comes_back_to_a_table_with_a_trigger
+        a_circle_by_keys_that_no_record_shows_comes_back
+        of_two_reveals_at_once_one_is_tried_again
+    }
+    tests_on! { POSTGRES_ALONE, of_postgres_elsewhere:
+        a_key_to_another_schema_that_is_checked_late_keeps_one_row_back
+        a_key_to_another_schema_keeps_a_circle_back_and_nothing_else
+        a_key_to_another_schema_with_the_name_of_another_key_keeps_no_circle_back
+        a_deferred_trigger_waits_beside_a_key_to_another_schema
+        a_row_of_an_heir_is_no_row_to_refer_to
+    }
+    tests_on! { POSTGRES_ALONE, of_settings:
+        the_form_of_values_is_no_setting_of_postgres
+    }
+    tests_on! { POSTGRES_ALONE, of_letters:
+        texts_of_a_database_without_a_way_back_are_refused
+        values_are_read_as_their_type_writes_them
+    }
+
+    #[test]
+    fn a_table_that_others_inherit_from_is_not_changed() {
+        crate::on(
+            &crate::POSTGRES_ALONE,
+            crate::a_table_that_others_inherit_from_is_not_changed,
+        );
+    }
 }
 
 /// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.

@@ -14,6 +14,7 @@
 
 mod listener;
 pub mod mariadb;
+pub mod pool;
 pub mod postgres;
 pub mod program;
 pub mod redis;

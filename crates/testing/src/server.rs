@@ -22,10 +22,38 @@ pub struct Server {
     child: Child,
     /// The signal at which it ends at once and in order.
     end: &'static str,
-    _folder: tempfile::TempDir,
+    /// The process that ends the server after this one, where it is to outlive its value.
+    keeper: Option<Child>,
+    folder: tempfile::TempDir,
 }
 
+/// Waits for the end of the process of the tests, and ends the server and its folder then. The server is known by the
+/// folder that it works in, for its number may be another process's by then.
+const KEEPER: &str = r#"
+    trap '' INT TERM
+    read -r _
+    case $(readlink "/proc/$1/cwd") in
+        "$2"*) kill -s "$3" "$1" ;;
+    esac
+    while case $(readlink "/proc/$1/cwd") in "$2"*) true ;; *) false ;; esac; do sleep 0.1; done
+    rm -rf "$2"
+"#;
+
 impl Server {
+    /// Lets it end with the process, where its value stands in a static that nothing drops.
+    pub(crate) fn end_with_process(&mut self) {
+        let (id, folder) = (self.child.id().to_string(), self.folder.path());
+        let keeper = Command::new("sh")
+            .args(["-c", KEEPER, "sh", &id])
+            .arg(folder)
+            .arg(self.end)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.keeper = Some(keeper.unwrap());
+    }
+
     /// Ends it in order.
     pub fn stop(&mut self) {
         let id = self.child.id().to_string();
@@ -58,6 +86,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            drop(keeper.wait());
+        }
     }
 }
 
@@ -124,7 +156,8 @@ pub(crate) fn start(
         command,
         child,
         end,
-        _folder: folder,
+        keeper: None,
+        folder,
     };
     server.wait_until(answers);
     server
