@@ -53,7 +53,7 @@ pub(crate) fn made(layout: &Layout, place: &str) -> Vec<String> {
             .collect();
         let names: Vec<String> = (0..of.len()).map(|at| format!("k{at}")).collect();
         statements.push(match dialect {
-            Dialect::Mysql => format!("CREATE DATABASE {place}_out"),
+            Dialect::Mysql => format!("CREATE DATABASE {place}_out CHARACTER SET utf8mb4"),
             _ => format!("CREATE SCHEMA {place}_out"),
         });
         let at = if users.is_second {
