@@ -274,9 +274,10 @@ pub(crate) fn the_type_of_a_column_that_is_gone_is_said() {
             sql: &sql,
             mapping: "",
         };
-        let target = match is_dropped {
-            true => "table = \"posts\"\nrest = true\ndrop = [\"v\"]\nsql = { w = \"v\" }\n",
-            false => "table = \"posts\"\nrest = true\nsql = { v = \"v\" }\n",
+        let target = if is_dropped {
+            "table = \"posts\"\nrest = true\ndrop = [\"v\"]\nsql = { w = \"v\" }\n"
+        } else {
+            "table = \"posts\"\nrest = true\nsql = { v = \"v\" }\n"
         };
         let mut twins = Twins::of(&migration, None);
         let mut updates = twins.society.engine.updates();

@@ -83,7 +83,7 @@ impl Mapping {
             format!("{name} (was {then} when rows were hidden, and {now})")
         });
         let found: Vec<String> = found.collect();
-        let said = untold.iter().flat_map(|(name, it)| {
+        let said = untold.iter().filter_map(|(name, it)| {
             let one = it.then.first();
             one.map(|it| format!("{} = {}", key(name), toml::Value::String(it.clone())))
         });

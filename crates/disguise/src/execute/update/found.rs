@@ -189,7 +189,7 @@ fn is_type(declared: &str) -> bool {
         Token::Word(word) => {
             let is_plain = word.quote_style.is_none();
             let of_no_type = |it: &&str| word.value.eq_ignore_ascii_case(it);
-            !(is_plain && OF_NO_TYPE.iter().any(|it| of_no_type(&it)))
+            !(is_plain && OF_NO_TYPE.iter().any(of_no_type))
         }
         Token::Whitespace(space) => !matches!(
             space,

@@ -288,7 +288,14 @@ fn tell(
              go on with it, or end it: probity disguise resume --id {id}, cancel"
         ))?;
     }
-    for it in &forms {
+    tell_each(&forms, &mut output)?;
+    print_entry(entry.as_ref(), &mut output)?;
+    output.flush()
+}
+
+/// Tells of each operation, and how those end on the list that nobody wants done again.
+fn tell_each(forms: &[MissedForm<'_>], output: &mut Output) -> Result<(), Failure> {
+    for it in forms {
         let key = if it.key.is_empty() { "-" } else { it.key };
         let named = it.operation.filter(|_| it.outlook == NOT_DONE);
         let named = named.map_or_else(String::new, |it| format!(" (operation {it})"));
@@ -304,8 +311,7 @@ fn tell(
             "do what each line says; what nobody wants any more ends on this list with: probity disguise dismiss OPERATION --actor WHO --basis WHY, and the options of this replay",
         )?;
     }
-    print_entry(entry.as_ref(), &mut output)?;
-    output.flush()
+    Ok(())
 }
 
 fn form(missed: &MissingOperation) -> MissedForm<'_> {
