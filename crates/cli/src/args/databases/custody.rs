@@ -296,12 +296,9 @@ pub struct Replay {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Specification that was applied, as it was then; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub spec: Vec<PathBuf>,
-    /// Value of a parameter of the specifications; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
-    pub set: Vec<(String, String)>,
+    /// The specifications, with the values of their parameters.
+    #[command(flatten)]
+    pub applied: AppliedChoice,
     /// The description by which disguises were made whose specifications have none.
     #[command(flatten)]
     pub description: Description,
@@ -317,6 +314,17 @@ pub struct Replay {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// The specifications that were applied, and the values of their parameters.
+#[derive(ClapArgs)]
+pub struct AppliedChoice {
+    /// Specification that was applied, as it was then; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub spec: Vec<PathBuf>,
+    /// Value of a parameter of the specifications; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
 }
 
 /// Ends missed operations on the list of replay that nobody wants done again, and records who decided so.
@@ -335,12 +343,9 @@ pub struct Dismiss {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Specification that was applied, as it was then; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub spec: Vec<PathBuf>,
-    /// Value of a parameter of the specifications; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
-    pub set: Vec<(String, String)>,
+    /// The specifications, with the values of their parameters.
+    #[command(flatten)]
+    pub applied: AppliedChoice,
     /// The authority that decides.
     #[command(flatten)]
     pub authority: AuthorityChoice,

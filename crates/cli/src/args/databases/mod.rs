@@ -11,8 +11,8 @@ mod subject;
 use clap::Subcommand;
 
 pub use self::custody::{
-    AuthorityChoice, BeginLog, Cancel, Decay, Dismiss, HeldChoice, Hold, Holds, Lift, Replay,
-    Scheduled, Separate, Span, Sweep,
+    AppliedChoice, AuthorityChoice, BeginLog, Cancel, Decay, Dismiss, HeldChoice, Hold, Holds,
+    Lift, Replay, Scheduled, Separate, Span, Sweep,
 };
 pub use self::disguise::{
     Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,

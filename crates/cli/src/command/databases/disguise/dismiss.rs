@@ -25,12 +25,12 @@ pub(super) fn dismiss(args: &Dismiss, environment: &Environment) -> Result<Statu
     let description = &Description::default();
     let database = (&args.database, description);
     let (mut engine, told) = opened_with_log(database, &args.log, environment)?;
-    let specs = specifications(&args.spec)?;
+    let specs = specifications(&args.applied.spec)?;
     let authority = authority(&args.authority);
     let request = ReplayRequest {
         told: &told.operations,
         specs: &specs,
-        parameters: parameters(&args.set),
+        parameters: parameters(&args.applied.set),
         time: authority.time,
     };
     let said = entry(&args.log, &args.authority);

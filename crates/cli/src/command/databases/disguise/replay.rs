@@ -74,11 +74,11 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     let (mut engine, told) =
         opened_with_log((&args.database, &args.description), log, environment)?;
     at_share(&mut engine, args.pace.share);
-    let specs = specifications(&args.spec)?;
+    let specs = specifications(&args.applied.spec)?;
     let request = ReplayRequest {
         told: &told.operations,
         specs: &specs,
-        parameters: parameters(&args.set),
+        parameters: parameters(&args.applied.set),
         time: SystemClock::new().now(),
     };
     let mut of_others = engine.missed();
