@@ -12,7 +12,7 @@ use super::replay_action::{Ends, ReplayAction};
 use super::replay_begun::FateOfBegun;
 use super::replay_forget::is_making;
 use super::replay_keys::Changed;
-use super::replay_lives::{Going, HOLDS_NOTHING, going, waits_for};
+use super::replay_lives::{Going, HOLDS_NOTHING, STRAYED, going, waits_for};
 use super::replay_order::{Remade, out_of_order, why_listed};
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
@@ -80,6 +80,8 @@ pub(super) struct Replay<'a> {
     pub(super) changed: Changed,
     /// Operations under a key that, by the log, was not its user's at that time.
     strange: BTreeSet<OperationId>,
+    /// Disguises that are here from another life, and are to be revealed.
+    strayed: BTreeSet<OperationId>,
     /// The names of the records in the database.
     pub(super) there: RecordNames,
     /// Disguises that a replay did again before a reveal that the log has earlier.
@@ -120,6 +122,7 @@ impl<'a> Replay<'a> {
             done,
             mut missing,
             settled,
+            strayed,
             dismissed,
         } = history(database, &names, request.told, &there.all, &shared_tables)?;
         let (strange, out_of_order) = (strangers(&done), out_of_order(&done));
@@ -128,7 +131,8 @@ impl<'a> Replay<'a> {
             // Its person did it again here, with a key that came from the same one.
             let is_repeated = *presence == Presence::Missing && changes_credential(it);
             let is_strange = strange.contains(&it.id) && !is_repeated;
-            (is_strange || out_of_order.contains(&it.id)) && !listed.contains(&it.id)
+            let is_told = out_of_order.contains(&it.id) || strayed.contains(&it.id);
+            (is_strange || is_told) && !listed.contains(&it.id)
         };
         let new = done.iter().filter(is_new);
         missing.extend(new.map(|(it, _)| (*it).clone()));
@@ -165,6 +169,7 @@ impl<'a> Replay<'a> {
             has_log,
             holds,
             strange,
+            strayed,
             out_of_order,
             meeting_more: BTreeSet::new(),
             naming: open.naming().clone(),
@@ -206,6 +211,7 @@ impl<'a> Replay<'a> {
                 return no(why);
             }
             None if self.out_of_order.contains(&told.id) => return no(why_listed(told)),
+            None if self.strayed.contains(&told.id) => return no(STRAYED),
             None => {}
         }
         if told.is_put_back {
@@ -244,6 +250,7 @@ impl<'a> Replay<'a> {
             || self.is_dismissed(told)
             || self.strange.contains(&told.id)
             || self.out_of_order.contains(&told.id)
+            || self.strayed.contains(&told.id)
             || self.meeting_more.contains(&told.id)
             || self.taken_back(told).is_some()
             || self.passed(told).is_some()

@@ -17,6 +17,8 @@ const WAITS_IN_ORDER: &str = "a disguise before it is not done again, and this o
 
 pub(super) const HOLDS_NOTHING: &str = "the disguise that it holds is not here, nor made again: place it on the one that was applied in its place, with the same actor and basis, and dismiss this one; where nothing was applied, dismiss it";
 
+pub(super) const STRAYED: &str = "this database hides rows by it, from another life than the one that the log ended with: there its person asked for the same again, and took that back. Where they are back they reveal it here, too; otherwise dismiss this one";
+
 const WAITS: &str = "a disguise before it is not done again, of which it destroyed records or for which its person needs the key: do that one first, with what it lacks, or do this again with the person's credential";
 
 /// A disguise in chunks that goes on here.

@@ -34,6 +34,8 @@ pub(crate) struct History<'a> {
     pub(crate) missing: Vec<LoggedOperation>,
     /// Those that leave nothing to do; they are in neither list.
     pub(crate) settled: Vec<Settled<'a>>,
+    /// Those that this database has from another life, see [`Settling::strayed`].
+    pub(crate) strayed: BTreeSet<OperationId>,
     /// Those of the missing ones of which this database has a dismissal.
     pub(crate) dismissed: BTreeSet<OperationId>,
 }
@@ -71,27 +73,33 @@ pub(crate) fn history<'a>(
         .into_iter()
         .map(|(it, key)| (it, key.map(|key| known.contains(&key))));
     let mut own: Vec<_> = own.collect();
-    let settled = take_settled(&mut own, &Order::of(told), shared);
+    let (settled, strayed) = take_settled(&mut own, &Order::of(told), shared);
     let history = compared(&own, there);
-    Ok(History { settled, ..history })
+    Ok(History {
+        settled,
+        strayed,
+        ..history
+    })
 }
 
-/// Takes those away that leave nothing to do.
+/// Takes those away that leave nothing to do, and returns them, with the disguises that strayed from another life.
 fn take_settled<'a>(
     own: &mut Vec<Own<'a>>,
     order: &Order<'a>,
     shared: &BTreeSet<String>,
-) -> Vec<Settled<'a>> {
+) -> (Vec<Settled<'a>>, BTreeSet<OperationId>) {
     let line = order.line(own.iter().map(|(it, _)| it.it));
     for (it, _) in own.iter_mut() {
         if it.fate == CommitOutcome::Unknown && line.was_committed(it.it) {
             it.fate = CommitOutcome::Done;
         }
     }
-    let settled = Settling::new(own, &line, shared).all();
+    let settling = Settling::new(own, &line, shared);
+    let settled = settling.all();
+    let strayed = settling.strayed(&settled);
     let ids: BTreeSet<OperationId> = settled.iter().map(|it| it.told.id).collect();
     own.retain(|(it, _)| it.it.unread.is_some() || !ids.contains(&it.it.id));
-    settled
+    (settled, strayed)
 }
 
 /// Returns the number of operations that the database lacks of those `meant`, which are of tenants; `had`
@@ -216,6 +224,7 @@ fn compared<'a>(own: &[Own<'a>], there: &BTreeSet<String>) -> History<'a> {
         done,
         missing,
         settled: Vec::new(),
+        strayed: BTreeSet::new(),
         dismissed: dismissed(own),
     }
 }

@@ -85,6 +85,11 @@ impl Line<'_> {
         it.unread.is_none() && self.all.contains(&it.id)
     }
 
+    /// Returns whether the entries say anything of the life of the last one.
+    pub(super) fn is_known(&self) -> bool {
+        !self.all.is_empty()
+    }
+
     /// Returns whether the database had an operation when it went on, in whichever life.
     pub(super) fn was_committed(&self, it: &LoggedOperation) -> bool {
         it.unread.is_none() && self.order.followed.contains(&it.id)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Committed, asked};
 use super::line::Line;
-use super::operation::{CommitOutcome, LoggedOperation, REPLAY, Unread};
+use super::operation::{CommitOutcome, LoggedOperation, OperationId, REPLAY, Unread};
 use crate::records::name::digits;
 
 /// An operation of the log, with whether the database has it where that can be told.
@@ -139,6 +139,34 @@ impl<'s, 'a> Settling<'s, 'a> {
             })
         });
         settled.collect()
+    }
+
+    /// Returns the disguises that this database has from another life than the one that the log ended with, where their
+    /// people asked for the same again and took that back, if they have not taken these back here.
+    pub(super) fn strayed(&'s self, settled: &[Settled<'a>]) -> BTreeSet<OperationId> {
+        let taken_back = || {
+            let settled = settled.iter().filter(|it| it.by == SettledBy::Reveal);
+            settled.map(|it| it.told).filter(|it| it.makes_part())
+        };
+        let own = self.own.iter().filter(|(_, known)| *known == Some(true));
+        let own = own.map(|(it, _)| it.it);
+        let is_back = |made: &LoggedOperation| {
+            let is_reveal = |it: &&LoggedOperation| it.action == "disguise.reveal";
+            own.clone()
+                .filter(is_reveal)
+                .any(|it| it.key == made.key && it.facts.kept == Some(0) && !it.found_nothing())
+        };
+        let made = own.clone().filter(|it| {
+            it.makes_part() && it.action != REPLAY && self.line.is_known() && !self.line.has(it)
+        });
+        let strayed = made.filter(|it| {
+            let is_like = |other: &LoggedOperation| {
+                let is_same = asked(it).is_some() && asked(other) == asked(it);
+                is_same && other.key != it.key && other.facts.public_key == it.facts.public_key
+            };
+            taken_back().any(is_like) && !is_back(it)
+        });
+        strayed.map(|it| it.id).collect()
     }
 
     /// Returns the disguises that were taken back whole, and between whose beginning and reveal nothing was done that

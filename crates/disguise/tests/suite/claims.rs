@@ -58,6 +58,7 @@ macro_rules! for_every_claim {
             a_dismissed_disguise_keeps_no_later_one_waiting
             who_came_back_is_not_hidden_by_a_replay
             a_forgetting_waits_for_no_reveal_of_another_person
+            a_disguise_of_another_life_hides_nobody_who_came_back
             a_hold_on_a_disguise_that_is_not_here_is_listed
             a_forgetting_ends_again_what_waited_for_somebody_away
             a_disguise_in_the_middle_of_another_takes_none_of_its_rows

@@ -303,6 +303,30 @@ pub(crate) fn what_was_cut_off_and_asked_for_again_is_done_once() {
     }
 }
 
+/// A backup had a disguise of a life that was lost; its person asked for the same again, and came back. They stayed hidden by the
+/// first one, and nothing was listed.
+pub(crate) fn a_disguise_of_another_life_hides_nobody_who_came_back() {
+    let mut station = station();
+    let before = station.forum.everything();
+    let lost = station.apply(REMOVE_ALL, Some(1)).id;
+    let other = station.state();
+    station.restore();
+    let id = station.apply(REMOVE_ALL, Some(1)).id;
+    assert!(station.forum.reveal(1, id).is_complete());
+    station.set_state(&other);
+    for _ in 0..2 {
+        let listed = station.replayed();
+        let strayed = listed.iter().find(|it| it.key == lost.to_string());
+        assert!(
+            strayed.is_some_and(|it| why(it).contains("another life")),
+            "{listed:?}"
+        );
+    }
+    assert!(station.forum.reveal(1, lost).is_complete());
+    assert_eq!(station.forum.everything(), before);
+    assert_eq!(station.replayed(), []);
+}
+
 /// A hold on a disguise that a replay does not make was said to be done, and bound nothing: what was applied anew in the place of
 /// that one was forgotten. It is listed until an authority has decided.
 pub(crate) fn a_hold_on_a_disguise_that_is_not_here_is_listed() {
