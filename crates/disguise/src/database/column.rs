@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::Dialect;
+use super::declaration::words_of_set;
 use crate::database::value::Value;
 
 /// The digits of a UUID.
@@ -326,6 +327,11 @@ impl Column {
     fn has_words_in(&self, dialect: Dialect, other: &Self) -> bool {
         let mut others = other.members.iter();
         match dialect {
+            // The place of a word is its bit.
+            Dialect::Mysql if self.unbounded_kind().eq_ignore_ascii_case("set") => {
+                let [own, others] = [self, other].map(|it| words_of_set(it.kind()));
+                others.starts_with(&own)
+            }
             _ if self.members.is_empty() => other.members.is_empty(),
             Dialect::Mysql => other.members.starts_with(&self.members),
             _ => self

@@ -52,8 +52,17 @@ pub(crate) fn letters(collation: &str) -> &str {
 
 /// Returns the values of `enum('a','b')` of `MariaDB`.
 pub(crate) fn members(declared: &str) -> Vec<String> {
+    words(declared, "enum(")
+}
+
+/// Returns the words of `set('a','b')` of `MariaDB`.
+pub(super) fn words_of_set(declared: &str) -> Vec<String> {
+    words(declared, "set(")
+}
+
+fn words(declared: &str, start: &str) -> Vec<String> {
     let inner = declared
-        .strip_prefix("enum(")
+        .strip_prefix(start)
         .and_then(|it| it.strip_suffix(')'));
     let Some(inner) = inner else {
         return Vec::new();

@@ -92,6 +92,15 @@ fn of_mariadb() -> Vec<Change> {
             ("where = \"v < 'x'\"\n", "v"),
         ),
         Change::of(
+            ("v SET('r','w','x')", &["'w'", "'r,x'", "''"]),
+            &[
+                "ALTER TABLE posts MODIFY v SET('w','x','r')",
+                "ALTER TABLE posts ADD n INT",
+                "UPDATE posts SET n = v & 1",
+            ],
+            ("sql = { n = \"v & 1\" }\n", "n"),
+        ),
+        Change::of(
             ("v VARCHAR(9) COLLATE utf8mb4_bin", TEXTS),
             &[
                 "ALTER TABLE posts MODIFY v VARCHAR(9) COLLATE utf8mb4_general_ci",
@@ -143,6 +152,7 @@ fn found(dialect: Dialect, columns: &str) -> &'static str {
         (Dialect::Postgres, _) => "text",
         (Dialect::Mysql, "v DECIMAL(8,2)") => "decimal(8,4)",
         (Dialect::Mysql, "v ENUM('z','b','c')") => "varchar(9)",
+        (Dialect::Mysql, "v SET('r','w','x')") => "set('w','x','r')",
         (Dialect::Mysql, _) => "varchar(9) collate utf8mb4_general_ci",
         (_, "v INTEGER") => "REAL",
         (_, _) => "TEXT COLLATE NOCASE",
