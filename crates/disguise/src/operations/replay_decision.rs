@@ -17,6 +17,7 @@ use super::replay_order::{Remade, out_of_order, why_listed};
 use super::replay_strangers::strangers;
 use super::separate::{BEGIN_LOG, database_names, had_of, has_log};
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{ApplyRequest, Forgotten};
@@ -155,12 +156,7 @@ impl<'a> Replay<'a> {
             } else {
                 going(&mut open.database)?
             },
-            waiting: if missing.is_empty() {
-                BTreeSet::new()
-            } else {
-                let all = scheduled::list(&mut open.database, None)?;
-                all.into_iter().map(|it| it.id).collect()
-            },
+            waiting: waiting(&mut open.database)?,
             missing,
             settled,
             dismissed,
@@ -588,6 +584,12 @@ pub(super) fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {
     let ids = ids.iter().map(|id| id.parse());
     let ids: Result<_, Error> = ids.collect();
     ids.map_err(|error| error.to_string())
+}
+
+/// Returns the disguises that wait for the end of a grace period here.
+fn waiting(database: &mut dyn TenantConnection) -> Result<BTreeSet<DisguiseId>, Error> {
+    let all = scheduled::list(database, None)?;
+    Ok(all.into_iter().map(|it| it.id).collect())
 }
 
 pub(super) fn disguise(told: &LoggedOperation) -> Result<DisguiseId, String> {

@@ -28,6 +28,7 @@ pub(crate) enum Presence {
 
 /// The operations of a log that were done in this database, or may have been, for the current
 /// tenant or for all.
+#[derive(Default)]
 pub(crate) struct History<'a> {
     /// All of them in the order of the log.
     pub(crate) done: Vec<(&'a LoggedOperation, Presence)>,
@@ -223,9 +224,8 @@ fn compared<'a>(own: &[Own<'a>], there: &BTreeSet<String>) -> History<'a> {
     History {
         done,
         missing,
-        settled: Vec::new(),
-        strayed: BTreeSet::new(),
         dismissed: dismissed(own),
+        ..History::default()
     }
 }
 

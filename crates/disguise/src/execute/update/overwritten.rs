@@ -207,6 +207,15 @@ impl Updates<'_> {
         after: &[Made],
     ) -> Result<bool, Error> {
         let key = |(_, made): &Made| self.key(made).map(|it| (made.row.table.clone(), it));
+        // A column that the row has as it is, and of which nothing is known as it was, cannot be compared.
+        let is_unknown = |made: &Made| {
+            let forms = after.iter().filter(|it| key(it) == key(made));
+            let mut columns = forms.flat_map(|it| &it.1.row.columns);
+            columns.any(|(name, _)| made.1.row.value(name).is_none())
+        };
+        if before.iter().any(is_unknown) {
+            return Ok(false);
+        }
         for made in before {
             let mut is_there = false;
             // Of several forms of one row, it can have one alone.
