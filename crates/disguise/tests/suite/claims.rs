@@ -153,6 +153,7 @@ macro_rules! for_every_claim {
             a_condition_over_the_overwritten_value_and_others_is_told_of
             what_an_update_cannot_tell_meets_the_one_in_its_place
             a_column_that_an_overwritten_value_decided_is_told_of
+            a_record_of_which_nothing_shows_what_is_missing_stays
             a_column_that_was_added_is_said_or_refused
             a_copy_of_no_column_is_refused
             names_without_quotes_are_folded
